@@ -1,0 +1,122 @@
+"""The bytes of a tape: records, their checksums, and the header of a segment file.
+
+Implements docs/tape-format.md, sections 2 and 3. Pure: bytes in, bytes out.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from zlib import crc32
+
+FORMAT_VERSION = 1
+
+RECORD_MAX_BYTES = 256 << 10  # a whole record; so a compressed frame of this size always holds whole records
+SEGMENT_BYTES = 16 << 20  # of records in one segment file before the next one is begun
+
+_HEADER = Struct("<IBQ")
+_CRC = Struct("<I")
+_OFFSET = Struct("<Q")
+HEADER_BYTES = _HEADER.size
+RECORD_OVERHEAD_BYTES = _HEADER.size + _CRC.size
+PAYLOAD_MAX_BYTES = RECORD_MAX_BYTES - RECORD_OVERHEAD_BYTES
+
+_RAW_MAGIC = b"SJTAPE01"
+SEALED_MAGIC = b"SJSEAL01"
+_SEGMENT = Struct("<8s26sxxQI12x")
+SEGMENT_HEADER_BYTES = _SEGMENT.size + _CRC.size
+
+
+class Kind(IntEnum):
+    """What a record holds. Readers skip and keep kinds they do not know."""
+
+    HEAD = 1  #: who, what, where and when: JSON, the first record of a tape
+    OUTPUT = 2  #: bytes the agent showed
+    INPUT = 3  #: bytes somebody typed, and who
+    RESIZE = 4  #: columns and rows, two u16
+    SIGNAL = 5  #: a signal sent to the agent: JSON
+    CLOCK = 6  #: the wall clock at this instant: JSON
+    MARK = 7  #: a label by a person or agent: JSON
+    EVENT = 8  #: something that happened around the agent: JSON
+    GAP = 9  #: what is missing here and why: JSON
+    EXIT = 10  #: how the agent ended: JSON
+    SEAL = 11  #: the end of the tape; nothing follows: JSON
+
+
+class BadRecord(Exception):
+    """Bytes that are not the record that belongs at this offset."""
+
+
+def tape_salt(tape: str) -> int:
+    """What every checksum of a tape starts from, so that no other tape's record fits."""
+    return crc32(tape.encode())
+
+
+def encode_record(kind: int, at: int, payload: bytes, *, offset: int, salt: int) -> bytes:
+    """One record as it stands at ``offset`` of the tape with ``salt``."""
+    body = _HEADER.pack(len(payload), kind, at) + payload
+    # The offset is part of the checksum: a record that a damaged length points at, or one of a
+    # tape that was itself printed into this tape, is not taken for one of ours.
+    return body + _CRC.pack(crc32(body, crc32(_OFFSET.pack(offset), salt)))
+
+
+def decode_record(
+    data: bytes | memoryview, position: int, *, offset: int, salt: int
+) -> tuple[int, int, bytes, int] | None:
+    """Kind, at, payload and checksum of the record at ``position`` of ``data``, or None if it is incomplete.
+
+    Raises BadRecord if what is there cannot be this tape's record for ``offset``.
+    """
+    if position + HEADER_BYTES > len(data):
+        return None
+    length, kind, at = _HEADER.unpack_from(data, position)
+    if length > PAYLOAD_MAX_BYTES:
+        raise BadRecord(f"a length of {length} at {offset}")
+    end = position + HEADER_BYTES + length
+    if end + _CRC.size > len(data):
+        return None
+    (checksum,) = _CRC.unpack_from(data, end)
+    body = memoryview(data)[position:end]
+    if crc32(body, crc32(_OFFSET.pack(offset), salt)) != checksum:
+        raise BadRecord(f"a wrong checksum at {offset}")
+    return kind, at, bytes(body[HEADER_BYTES:]), checksum
+
+
+def peek_record(data: bytes | memoryview, position: int) -> tuple[int, int] | None:
+    """Size and at of the record at ``position`` without checking it, or None if its header is incomplete."""
+    if position + HEADER_BYTES > len(data):
+        return None
+    length, _, at = _HEADER.unpack_from(data, position)
+    return RECORD_OVERHEAD_BYTES + length, at
+
+
+def chain_record(chain: int, record: bytes) -> int:
+    """Carry the tape's running checksum over one more encoded record."""
+    return crc32(record[-_CRC.size :], chain)
+
+
+def chain_checksum(chain: int, checksum: int) -> int:
+    """The same, where only the record's checksum is at hand."""
+    return crc32(_CRC.pack(checksum), chain)
+
+
+def encode_segment_header(tape: str, number: int, first: int, *, magic: bytes = _RAW_MAGIC) -> bytes:
+    """The first 64 bytes of a segment file."""
+    body = _SEGMENT.pack(magic, tape.encode(), first, number)
+    return body + _CRC.pack(crc32(body))
+
+
+def decode_segment_header(data: bytes, *, magic: bytes = _RAW_MAGIC) -> tuple[str, int, int]:
+    """Tape id, segment number and first offset; BadRecord if the bytes are no such header."""
+    if len(data) < SEGMENT_HEADER_BYTES or not data.startswith(magic):
+        raise BadRecord("no segment header")
+    body = data[: _SEGMENT.size]
+    if _CRC.unpack_from(data, _SEGMENT.size)[0] != crc32(body):
+        raise BadRecord("a damaged segment header")
+    _, tape, first, number = _SEGMENT.unpack(body)
+    return tape.decode("ascii", "replace"), number, first
+
+
+def segment_stem(number: int, first: int) -> str:
+    """A segment's file name without its ending."""
+    return f"{number:06d}-{first:020d}"

@@ -1,0 +1,32 @@
+"""Make the payloads that are not plain bytes.
+
+Implements docs/tape-format.md, section 3. The reading side is ``scrubjay.tape.record``. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from struct import Struct
+
+_SIZE = Struct("<HH")
+_META_LENGTH = Struct("<H")
+
+
+def encode_json(**fields: object) -> bytes:
+    """A JSON object, compact and in the order given; fields that are None are left out."""
+    present = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps(present, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def encode_size(cols: int, rows: int) -> bytes:
+    """The payload of a resize."""
+    return _SIZE.pack(cols, rows)
+
+
+def encode_typed(data: bytes, author: str, *, hidden: bool) -> bytes:
+    """The payload of an input; when ``hidden`` only its length is kept."""
+    if hidden:
+        meta, data = encode_json(author=author, hidden=len(data)), b""
+    else:
+        meta = encode_json(author=author)
+    return _META_LENGTH.pack(len(meta)) + meta + data

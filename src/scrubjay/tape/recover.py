@@ -1,0 +1,84 @@
+"""Go on with a tape whose writer died.
+
+Implements docs/tape-format.md, section 9. Every complete record is kept, the torn tail is cut, and
+the tape says so.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from scrubjay.tape.anchor import WATERMARK, Anchor
+from scrubjay.tape.disk import File, Folder
+from scrubjay.tape.format import SEGMENT_HEADER_BYTES, Kind, chain_checksum
+from scrubjay.tape.payload import encode_json
+from scrubjay.tape.reader import Damage, Tape
+from scrubjay.tape.segment import list_segments
+from scrubjay.tape.watermark import WatermarkFile
+from scrubjay.tape.writer import TapeWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Where a tape's complete records end and what was cut."""
+
+    end: int
+    chain: int
+    last_at: int
+    last_kind: int
+    lost_bytes: int
+
+
+def find_end(tape: Tape, anchor: Anchor) -> Recovery:
+    """Where the writer left off. Damage below the watermark is passed over; above it, it is the torn tail."""
+    synced = anchor.watermark.offset if anchor.watermark is not None else 0
+    end = chain = last_at = last_kind = 0
+    for item in tape.scan():
+        if isinstance(item, Damage):
+            if item.offset >= synced:
+                break
+            continue
+        end, last_at, last_kind = item.end, item.at, item.kind
+        chain = chain_checksum(chain, item.checksum)
+    return Recovery(end, chain, last_at, last_kind, max(0, tape.end - end))
+
+
+def reopen(tape: Tape, anchor: Anchor, anchor_folder: Path) -> tuple[TapeWriter, Recovery]:
+    """Cut the torn tail and open a writer after the last complete record. The caller is the only writer."""
+    found = find_end(tape, anchor)
+    segments = list_segments(tape.folder)
+    for file in segments:
+        if file.sealed:
+            continue
+        if file.first >= found.end and file.first > 0:
+            file.path.unlink()
+        elif file.path.stat().st_size > SEGMENT_HEADER_BYTES + found.end - file.first:
+            os.truncate(file.path, SEGMENT_HEADER_BYTES + found.end - file.first)
+    turn = anchor.watermark.turn if anchor.watermark is not None else 0
+    path = str(anchor_folder / WATERMARK)
+    marks = WatermarkFile(File(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)), tape.id, turn=turn)
+    writer = TapeWriter(
+        Folder(str(tape.folder)),
+        tape.id,
+        watermark=marks,
+        start=found.end,
+        chain=found.chain,
+        number=segments[-1].number,
+    )
+    return writer, found
+
+
+def close_lost_tape(tape: Tape, anchor: Anchor, anchor_folder: Path) -> Recovery:
+    """End a tape whose writer died before it could: say what is missing, then write its end."""
+    writer, found = reopen(tape, anchor, anchor_folder)
+    try:
+        if found.last_kind != Kind.SEAL:
+            gap = encode_json(reason="the recorder died", bytes=found.lost_bytes, **{"from": found.last_at})
+            writer.append(Kind.GAP, found.last_at, gap)
+            writer.append(Kind.SEAL, found.last_at, encode_json(reason="recovered"))
+            writer.sync()
+    finally:
+        writer.close()
+    return found

@@ -1,0 +1,289 @@
+"""Append records to a tape and make them durable.
+
+Implements docs/tape-format.md, section 4. One writer per tape. Three offsets tell how far a record
+has come: ``offset`` (appended), ``written`` (survives the death of any process), ``synced``
+(survives a power cut). Records stay in memory until they are synced, so that after a failed sync
+they can be written again to a new segment: a descriptor whose sync failed is never trusted again.
+"""
+
+from __future__ import annotations
+
+from scrubjay.errors import DiskFull, RecordTooLarge
+from scrubjay.tape.disk import FULL
+from scrubjay.tape.format import (
+    PAYLOAD_MAX_BYTES,
+    SEGMENT_BYTES,
+    chain_record,
+    encode_record,
+    encode_segment_header,
+    segment_stem,
+    tape_salt,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from scrubjay.tape.watermark import WatermarkFile
+
+    class WritableFile(Protocol):
+        """A segment file as the writer sees it."""
+
+        path: str
+
+        def write(self, parts: list[bytes]) -> int:
+            """Write some of ``parts``; return the number of bytes taken."""
+            ...
+
+        def sync(self) -> None:
+            """Return when everything written is on the medium."""
+            ...
+
+        def close(self) -> None:
+            """Give the descriptor back."""
+            ...
+
+    class WritableFolder(Protocol):
+        """Where segment files are made."""
+
+        def create(self, name: str) -> WritableFile:
+            """Make a new file; it is an error if it exists."""
+            ...
+
+        def sync(self) -> None:
+            """Return when the names of the files created are on the medium."""
+            ...
+
+
+WINDOW_BYTES = 4 << 20  # unsynced records kept in memory; above this the writer asks for a pause
+
+
+class Sync:
+    """One sync of one tape, to be run in any thread and then given back to its writer."""
+
+    __slots__ = ("_anchor", "_files", "_folder", "_watermark", "chain", "end", "error", "watermark_error")
+
+    def __init__(
+        self,
+        files: list[WritableFile],
+        folder: WritableFolder | None,
+        watermark: WatermarkFile | None,
+        *,
+        end: int,
+        chain: int,
+        anchor: bool,
+    ) -> None:
+        self._files, self._folder, self._watermark = files, folder, watermark
+        self._anchor = anchor
+        self.end, self.chain = end, chain
+        self.error: OSError | None = None
+        self.watermark_error: OSError | None = None
+
+    def run(self) -> Sync:
+        """Do it. An error is kept in ``error``, not raised: the writer decides what follows."""
+        try:
+            for file in self._files:
+                file.sync()
+            if self._folder is not None:
+                self._folder.sync()
+        except OSError as error:
+            self.error = error
+            return self
+        if self._watermark is not None:
+            try:
+                self._watermark.put(self.end, self.chain)
+                if self._anchor:
+                    self._watermark.sync()
+            except OSError as error:
+                # Not a failed sync: a watermark that lags promises less than is true, never more.
+                self.watermark_error = error
+        return self
+
+
+class TapeWriter:
+    """The one writer of a tape."""
+
+    def __init__(
+        self,
+        folder: WritableFolder,
+        tape: str,
+        *,
+        watermark: WatermarkFile | None = None,
+        start: int = 0,
+        chain: int = 0,
+        number: int = 0,
+        segment_bytes: int = SEGMENT_BYTES,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        """Begin a tape, or go on with one that ends at ``start`` with ``chain`` in segment ``number``."""
+        self.tape = tape
+        self.offset = self.written = self.synced = start
+        self.segments_ended = 0
+        self._folder, self._watermark = folder, watermark
+        self._salt = tape_salt(tape)
+        self._segment_bytes, self._window_bytes = segment_bytes, window_bytes
+        # Records from ``synced`` to ``offset``, in order. Those before ``_next`` are written.
+        self._window: list[bytes] = []
+        self._next = 0
+        self._chain_written = self._chain_synced = chain
+        self._number = number
+        self._live: WritableFile | None = None
+        self._live_first = start
+        self._prelude = b""  # of the live segment's header, what is not written yet
+        self._partial = 0  # bytes of the next record that are written already
+        self._ended: list[WritableFile] = []  # segments that are complete and not synced
+        self._retiring: list[WritableFile] = []  # those of them that a sync has taken
+        self._folder_changed = False
+        self._syncing = False
+
+    @property
+    def full(self) -> bool:
+        """Whether so much waits for a sync that nothing more should be appended before it."""
+        return self.offset - self.synced >= self._window_bytes
+
+    @property
+    def sync_due(self) -> bool:
+        """Whether there is something to sync and no sync is under way."""
+        return self.written > self.synced and not self._syncing
+
+    def append(self, kind: int, at: int, payload: bytes) -> int:
+        """Put one record at the end of the tape and return the offset after it. It is not written yet."""
+        if len(payload) > PAYLOAD_MAX_BYTES:
+            raise RecordTooLarge(len(payload), PAYLOAD_MAX_BYTES)
+        record = encode_record(kind, at, payload, offset=self.offset, salt=self._salt)
+        self._window.append(record)
+        self.offset += len(record)
+        return self.offset
+
+    def flush(self) -> None:
+        """Write what was appended. On DiskFull nothing is lost: call again when there is space."""
+        while self._next < len(self._window):
+            if self._live is None or self._rotation_due():
+                self._begin_segment(self.written)
+            self._write_some()
+
+    def begin_sync(self, *, anchor: bool = False) -> Sync:
+        """Take what is written and not synced as one job. Give it back with ``finish_sync``.
+
+        ``anchor`` syncs the watermark too; without it a power cut may leave it a few seconds behind.
+        """
+        self._syncing = True
+        self._retiring, self._ended = self._ended, []
+        files = list(self._retiring)
+        if self._live is not None:
+            files.append(self._live)
+        folder = self._folder if self._folder_changed else None
+        self._folder_changed = False
+        return Sync(files, folder, self._watermark, end=self.written, chain=self._chain_written, anchor=anchor)
+
+    def finish_sync(self, sync: Sync) -> bool:
+        """Account for a sync that ran; False if it failed and its records were queued again.
+
+        After a failure call ``flush``: it writes a new segment with everything since the last good sync.
+        """
+        self._syncing = False
+        if sync.error is not None:
+            self._abandon_segments()
+            return False
+        for file in self._retiring:
+            file.close()
+        self._retiring = []
+        self._chain_synced = sync.chain
+        self._forget_until(sync.end)
+        return True
+
+    def sync(self) -> None:
+        """Write and sync everything now, in this thread; OSError if the disk will not."""
+        self.flush()
+        while self.sync_due:
+            sync = self.begin_sync(anchor=True).run()
+            if not self.finish_sync(sync) and sync.error is not None:
+                self.flush()
+                raise sync.error
+
+    def close(self) -> None:
+        """Give all files back. Sync first: closing promises nothing."""
+        self._end_live_segment()
+        for file in self._retiring + self._ended:
+            file.close()
+        self._retiring, self._ended = [], []
+        if self._watermark is not None:
+            self._watermark.close()
+
+    def _rotation_due(self) -> bool:
+        return self._partial == 0 and self.written - self._live_first >= self._segment_bytes
+
+    def _begin_segment(self, first: int) -> None:
+        number = self._number + 1
+        try:
+            file = self._folder.create(segment_stem(number, first) + ".raw")
+        except OSError as error:
+            raise _full_or_same(error, self._number_path(number)) from error
+        self._end_live_segment()
+        self._number, self._live, self._live_first = number, file, first
+        self._prelude, self._partial = encode_segment_header(self.tape, number, first), 0
+        self._folder_changed = True
+
+    def _number_path(self, number: int) -> str:
+        return f"segment {number} of tape {self.tape}"
+
+    def _end_live_segment(self) -> None:
+        if self._live is not None:
+            self._ended.append(self._live)
+            self._live = None
+            self.segments_ended += 1
+
+    def _write_some(self) -> None:
+        assert self._live is not None
+        parts = self._unwritten_of_segment()
+        try:
+            taken = self._live.write(parts)
+        except OSError as error:
+            raise _full_or_same(error, self._live.path) from error
+        prelude = min(taken, len(self._prelude))
+        self._prelude = self._prelude[prelude:]
+        self._advance(taken - prelude)
+
+    def _unwritten_of_segment(self) -> list[bytes]:
+        room = self._live_first + self._segment_bytes - self.written
+        parts = [self._prelude] if self._prelude else []
+        parts.append(self._window[self._next][self._partial :])
+        room -= len(parts[-1])
+        for record in self._window[self._next + 1 : self._next + 256]:
+            if room <= 0:
+                break
+            parts.append(record)
+            room -= len(record)
+        return parts
+
+    def _advance(self, taken: int) -> None:
+        taken += self._partial
+        while self._next < len(self._window) and taken >= len(self._window[self._next]):
+            record = self._window[self._next]
+            taken -= len(record)
+            self.written += len(record)
+            self._chain_written = chain_record(self._chain_written, record)
+            self._next += 1
+        self._partial = taken
+
+    def _forget_until(self, end: int) -> None:
+        count = 0
+        while self.synced < end:
+            self.synced += len(self._window[count])
+            count += 1
+        del self._window[:count]
+        self._next -= count
+
+    def _abandon_segments(self) -> None:
+        # The kernel may have dropped the pages it failed to write and will report success next time,
+        # so neither these descriptors nor what they hold since the last good sync count any more.
+        self._end_live_segment()
+        for file in self._retiring + self._ended:
+            file.close()
+        self._retiring, self._ended = [], []
+        self._next = self._partial = 0
+        self.written, self._chain_written = self.synced, self._chain_synced
+
+
+def _full_or_same(error: OSError, path: str) -> Exception:
+    return DiskFull(path) if error.errno in FULL else error
