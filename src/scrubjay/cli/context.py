@@ -1,0 +1,105 @@
+"""What every command has at hand, and the arguments several of them share."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from scrubjay.pods.home import Home
+from scrubjay.settings import Settings, read_settings
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+class Context:
+    """One call of the command line."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.home = Home(settings.data)
+
+    @property
+    def author(self) -> str:
+        """Who types, as the tape names them."""
+        try:
+            return f"person:{getpass.getuser()}"
+        except (KeyError, OSError):  # a user id without a name, as in some containers
+            return "person"
+
+
+pass_context = click.make_pass_decorator(Context)
+
+
+def json_option(function: _Function) -> _Function:
+    """``--json``, the same on every command."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def _complete_pods(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    import os
+
+    given = ctx.find_root().params.get("data")
+    home = Home(read_settings(os.environ, data=given).data)
+    newest = {pod.name: pod for pod in home.pods()}
+    return [
+        CompletionItem(name, help=" ".join(pod.argv)[:60])
+        for name, pod in newest.items()
+        if name.startswith(incomplete)
+    ]
+
+
+def pod_argument(function: _Function) -> _Function:
+    """A pod, by name, id or unique prefix of either."""
+    return click.argument("pod", metavar="POD", shell_complete=_complete_pods)(function)
+
+
+def pods_argument(function: _Function) -> _Function:
+    """Any number of pods."""
+    return click.argument("pods", metavar="[POD]...", nargs=-1, shell_complete=_complete_pods)(function)
+
+
+def emit(data: object) -> None:
+    """Print data for a program."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def say(text: str) -> None:
+    """Tell a person something."""
+    click.echo(text, err=True)
+
+
+@contextmanager
+def progress(label: str, total: int) -> Generator[Callable[[int], None]]:
+    """A bar on stderr for work of ``total`` bytes, if somebody is looking."""
+    if not sys.stderr.isatty() or total < 8 << 20:  # what takes less than a blink needs no bar
+        yield lambda _: None
+        return
+    with click.progressbar(length=total, label=label, file=sys.stderr, update_min_steps=1 << 20) as bar:
+        yield bar.update
+
+
+def human_bytes(count: int) -> str:
+    """A size for people."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def human_span(seconds: float) -> str:
+    """A span of time for people, in its two largest units."""
+    whole = max(0, int(seconds))
+    for unit, name, smaller, smaller_name in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= unit:
+            rest = whole % unit // smaller
+            return f"{whole // unit}{name}{rest}{smaller_name}" if rest else f"{whole // unit}{name}"
+    return f"{whole}s"

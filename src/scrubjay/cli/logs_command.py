@@ -1,0 +1,65 @@
+"""``scrubjay logs``: what a pod has shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from scrubjay.cli.context import Context, pass_context, pod_argument
+from scrubjay.cli.inert import InertFilter
+from scrubjay.errors import KeeperGone, PodNotRunning
+from scrubjay.pods.pod import Pod
+from scrubjay.tape.format import Kind
+from scrubjay.tape.record import Record
+from scrubjay.tape.stream import RecordStream
+
+
+@click.command("logs")
+@pod_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on printing until the pod ends.")
+@click.option("--raw", is_flag=True, help="Print the bytes as they were; they may act on your terminal.")
+@pass_context
+def command(context: Context, pod: str, *, follow: bool, raw: bool) -> None:
+    """Print what a pod has shown: its text, with colours on a terminal, and nothing that could act on it."""
+    found = context.home.find(pod)
+    out = sys.stdout.buffer
+    inert = InertFilter(colours=sys.stdout.isatty())
+    for record in _records(found, follow=follow):
+        if record.kind == Kind.OUTPUT:
+            out.write(record.payload if raw else inert.feed(record.payload))
+            if follow:
+                out.flush()
+    if not raw:
+        out.write(inert.finish())
+    out.flush()
+
+
+def _records(pod: Pod, *, follow: bool) -> Iterator[Record]:
+    tape = pod.tape()
+    offset = 0
+    for record in tape.records():
+        offset = record.end
+        yield record
+    if follow:
+        yield from _follow(pod, offset)
+
+
+def _follow(pod: Pod, offset: int) -> Iterator[Record]:
+    """Records as they are written, from ``offset`` to the end of the tape."""
+    stream = RecordStream(pod.id, offset)
+    try:
+        with pod.connect() as keeper:
+            keeper.send({"do": "follow", "from": offset})
+            while True:
+                for meta, tail in keeper.receive():
+                    if "tape" in meta:
+                        yield from stream.feed(tail)
+                    elif "sealed" in meta:
+                        for record in pod.tape().records(stream.offset):
+                            stream = RecordStream(pod.id, record.end)
+                            yield record
+                        keeper.send({"do": "follow", "from": stream.wanted})
+    except (KeeperGone, PodNotRunning):
+        yield from pod.tape().records(stream.offset)

@@ -1,0 +1,223 @@
+"""A person's terminal joined to a pod."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from scrubjay.cli.inert import catch_up
+from scrubjay.cli.keys import DetachKeys
+from scrubjay.cli.modes import Modes
+from scrubjay.errors import KeeperGone
+from scrubjay.pods.connection import Connection
+from scrubjay.pods.pod import Pod
+from scrubjay.tape.format import Kind
+from scrubjay.tape.record import Json
+from scrubjay.tape.stream import RecordStream
+
+_CATCH_UP_BYTES = 4 << 20  # of the tape, looked at for the modes in force
+_SHOWN_BYTES = 64 << 10  # of it, shown
+_EOF = b"\x04"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended: with a status if the agent ended, lost if its keeper did, else detached."""
+
+    status: int | None = None
+    lost: bool = False
+
+
+def terminal_size() -> tuple[int, int] | None:
+    """Columns and rows of the person's terminal, if there is one."""
+    for stream in (sys.stdout, sys.stdin, sys.stderr):
+        try:
+            size = os.get_terminal_size(stream.fileno())
+        except (OSError, ValueError):
+            continue
+        if size.columns > 0 and size.lines > 0:
+            return size.columns, size.lines
+    return None
+
+
+def join(pod: Pod, author: str, *, from_start: bool) -> Outcome:
+    """Show the pod and pass on what is typed, until its agent ends or the person leaves."""
+    modes = Modes()
+    with pod.connect() as keeper, _raw_mode(modes) as is_terminal, _size_changes() as resized:
+        joined = _Joined(pod, keeper, author, modes, resized=resized, is_terminal=is_terminal)
+        joined.catch_up(from_start=from_start)
+        return joined.run()
+
+
+class _Joined:
+    def __init__(
+        self, pod: Pod, keeper: Connection, author: str, modes: Modes, *, resized: int, is_terminal: bool
+    ) -> None:
+        self._keeper, self._author, self._resized = keeper, author, resized
+        self._modes, self._is_terminal = modes, is_terminal
+        self._tape = pod.tape()
+        self._stream = RecordStream(self._tape.id, 0)
+        self._keys = DetachKeys()
+        self._outcome: Outcome | None = None
+        self._listening = True
+
+    def catch_up(self, *, from_start: bool) -> None:
+        """Show what a late viewer needs, then follow from there."""
+        if not from_start:
+            output: list[bytes] = []
+            for record in self._tape.records(self._tape.align(max(0, self._tape.end - _CATCH_UP_BYTES))):
+                if record.kind == Kind.OUTPUT:
+                    output.append(record.payload)
+                self._stream = RecordStream(self._tape.id, record.end)
+            self._show(catch_up(b"".join(output), _SHOWN_BYTES))
+        self._keeper.send({"do": "follow", "from": self._stream.wanted})
+        self._send_size(redraw=not from_start)
+
+    def run(self) -> Outcome:
+        stdin, keeper = 0, self._keeper.socket
+        poll = select.poll()
+        poll.register(keeper, select.POLLIN)
+        poll.register(self._resized, select.POLLIN)
+        poll.register(stdin, select.POLLIN)
+        while self._outcome is None:
+            ready = poll.poll(DetachKeys.HOLD_S * 1000 if self._keys.holding else None)
+            if not ready:
+                self._type(self._keys.release())
+            for fd, _ in ready:
+                if fd == keeper.fileno():
+                    self._hear()
+                elif fd == stdin:
+                    self._read_keyboard()
+                    if not self._listening:
+                        poll.unregister(stdin)
+                else:
+                    os.read(self._resized, 4096)
+                    self._send_size(redraw=False)
+        return self._outcome
+
+    def _hear(self) -> None:
+        try:
+            frames = self._keeper.receive()
+        except KeeperGone:
+            self._outcome = Outcome(lost=True)
+            return
+        for meta, tail in frames:
+            if "tape" in meta:
+                self._show_records(tail)
+            elif "ended" in meta:
+                status = meta["ended"]
+                self._outcome = Outcome(status=status if isinstance(status, int) else 1)
+            elif "sealed" in meta:
+                self._read_from_files()
+            elif isinstance(meta.get("paused"), str):
+                _show(f"\r\n[scrubjay: recording and agent paused: {meta['paused']}]\r\n".encode())
+
+    def _show_records(self, data: bytes) -> None:
+        shown = [record.payload for record in self._stream.feed(data) if record.kind == Kind.OUTPUT]
+        if shown:
+            self._show(b"".join(shown))
+
+    def _show(self, output: bytes) -> None:
+        self._modes.feed(output)
+        _show(output)
+
+    def _read_from_files(self) -> None:
+        """Catch up with segments that were sealed before they were followed."""
+        for record in self._tape.records(self._stream.offset):
+            if record.kind == Kind.OUTPUT:
+                self._show(record.payload)
+            self._stream = RecordStream(self._tape.id, record.end)
+        self._keeper.send({"do": "follow", "from": self._stream.wanted})
+
+    def _read_keyboard(self) -> None:
+        try:
+            data = os.read(0, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            if self._is_terminal:
+                self._outcome = Outcome()  # the terminal was closed; the agent goes on
+            else:
+                self._listening = False
+                self._type(_EOF)
+            return
+        if not self._is_terminal:
+            self._type(data)
+            return
+        passed, detach = self._keys.feed(data)
+        self._type(passed)
+        if detach:
+            self._outcome = Outcome()
+
+    def _type(self, data: bytes) -> None:
+        if data:
+            self._send({"do": "write", "author": self._author}, data)
+
+    def _send_size(self, *, redraw: bool) -> None:
+        size = terminal_size()
+        if size is None or not self._is_terminal:
+            return
+        cols, rows = size
+        if redraw:
+            # A program that draws the whole screen does so again only when the size really changes.
+            self._send({"do": "resize", "cols": cols, "rows": max(2, rows - 1)})
+        self._send({"do": "resize", "cols": cols, "rows": rows})
+
+    def _send(self, meta: Json, tail: bytes = b"") -> None:
+        try:
+            self._keeper.send(meta, tail)
+        except KeeperGone:
+            self._hear()  # it may have left its last words
+
+
+def _show(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+@contextmanager
+def _raw_mode(modes: Modes) -> Generator[bool]:
+    """Pass every key on; whether there is a terminal to do so."""
+    if not os.isatty(0):
+        yield False
+        return
+    before = termios.tcgetattr(0)
+    try:
+        tty.setraw(0, termios.TCSANOW)
+        yield True
+    finally:
+        try:
+            if os.isatty(1):
+                _show(modes.leave())
+            termios.tcsetattr(0, termios.TCSAFLUSH, before)
+        except (OSError, termios.error):
+            sys.stderr.close()  # the terminal is gone, and with it whoever would read this
+
+
+@contextmanager
+def _size_changes() -> Generator[int]:
+    """A descriptor that becomes readable when the window's size changes."""
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    before_fd = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    before = signal.signal(signal.SIGWINCH, _heard)
+    try:
+        yield readable
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+        signal.set_wakeup_fd(before_fd)
+        os.close(readable)
+        os.close(writable)
+
+
+def _heard(_number: int, _frame: FrameType | None) -> None:
+    """The number is in the pipe already; a handler must exist for it to get there."""

@@ -1,0 +1,148 @@
+"""The agent's process and its pseudo-terminal."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import struct
+import termios
+
+_READ_BYTES = 65536
+# What one turn of the loop takes from a terminal that never pauses: enough to make the tape's write
+# worth its call, little enough that a keystroke is not kept waiting.
+_DRAIN_BYTES = 128 << 10
+_LFLAG = 3
+
+
+class SpawnFailed(Exception):
+    """The program could not be started."""
+
+
+class Agent:
+    """A started program on its own terminal."""
+
+    def __init__(self, pid: int, terminal: int) -> None:
+        self.pid = pid
+        self.terminal = terminal
+        self.hung_up = False
+        self._pending: list[bytes] = []
+        self.pending_bytes = 0
+
+    def read(self) -> bytes:
+        """What the agent has shown since the last read; empty if nothing, or if it hung up."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while size < _DRAIN_BYTES:
+                part = os.read(self.terminal, _READ_BYTES)
+                if not part:
+                    self.hung_up = True
+                    break
+                parts.append(part)
+                size += len(part)
+        except BlockingIOError:
+            return b"".join(parts)
+        except OSError as error:
+            if error.errno != errno.EIO:  # EIO: nobody has the terminal open any more
+                raise
+            self.hung_up = True
+        return b"".join(parts)
+
+    def type(self, data: bytes) -> None:
+        """Send ``data`` to the agent as if typed; what it does not take now is kept."""
+        self._pending.append(data)
+        self.pending_bytes += len(data)
+        self.type_pending()
+
+    def type_pending(self) -> None:
+        """Send what was kept."""
+        while self._pending:
+            try:
+                taken = os.write(self.terminal, self._pending[0])
+            except BlockingIOError:
+                return
+            except OSError:
+                self._pending, self.pending_bytes = [], 0
+                return
+            self.pending_bytes -= taken
+            if taken == len(self._pending[0]):
+                del self._pending[0]
+            else:
+                self._pending[0] = self._pending[0][taken:]
+
+    @property
+    def hides_typing(self) -> bool:
+        """Whether a line is being read without echo, as for a password.
+
+        Programs that draw themselves switch line reading off too: what is typed to those is not hidden.
+        """
+        try:
+            flags = termios.tcgetattr(self.terminal)[_LFLAG]
+        except termios.error:
+            return False
+        return bool(flags & termios.ICANON) and not flags & termios.ECHO
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Change the size of the terminal; the agent is told by the kernel."""
+        set_size(self.terminal, cols, rows)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the agent and whatever runs with it in the foreground."""
+        # A terminal without a foreground group says 0, which as a target would mean our own group.
+        for group in {self.pid, self._foreground_group()} - {0}:
+            try:
+                os.killpg(group, number)
+            except (ProcessLookupError, PermissionError):
+                continue
+
+    def _foreground_group(self) -> int:
+        try:
+            return os.tcgetpgrp(self.terminal)
+        except OSError:
+            return 0
+
+    def close(self) -> None:
+        """Give the terminal back; whoever still has it open is hung up."""
+        os.close(self.terminal)
+
+
+def set_size(terminal: int, cols: int, rows: int) -> None:
+    """Tell the kernel how large a terminal is."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+
+def spawn(argv: list[str], cwd: str, environment: dict[str, str], *, cols: int, rows: int) -> Agent:
+    """Start a program on a new terminal; SpawnFailed if it cannot be, and then nothing runs."""
+    told, tell = os.pipe()
+    pid, terminal = os.forkpty()
+    if pid == 0:
+        _become(argv, cwd, environment, tell, cols=cols, rows=rows)
+    os.close(tell)
+    with open(told, "rb") as pipe:
+        failure = pipe.read()  # ends when the program is running: its side closes on exec
+    if failure:
+        os.waitpid(pid, 0)
+        os.close(terminal)
+        raise SpawnFailed(failure.decode("utf-8", "replace"))
+    os.set_inheritable(terminal, False)
+    os.set_blocking(terminal, False)
+    return Agent(pid, terminal)
+
+
+def _become(argv: list[str], cwd: str, environment: dict[str, str], tell: int, *, cols: int, rows: int) -> None:
+    what = "the terminal"
+    try:
+        set_size(0, cols, rows)
+        # Ignored signals stay ignored across exec, and the keeper and Python ignore some.
+        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        what = cwd
+        os.chdir(cwd)
+        what = argv[0]
+        os.execvpe(argv[0], argv, environment)
+    except OSError as error:
+        os.write(tell, f"{what}: {error.strerror}".encode())
+    finally:
+        os._exit(127)

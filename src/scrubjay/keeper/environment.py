@@ -1,0 +1,65 @@
+"""What the agent finds in its environment. Pure."""
+
+from __future__ import annotations
+
+# Set by an agent, multiplexer or terminal for its own children. Inside a pod they are lies: an agent
+# that sees them refuses to start, joins the wrong session, or draws for a terminal that is not there.
+_FOREIGN = frozenset(
+    {
+        "AI_AGENT",
+        "CLAUDECODE",
+        "COLUMNS",
+        "CURSOR_AGENT",
+        "CURSOR_TRACE_ID",
+        "GEMINI_CLI",
+        "ITERM_SESSION_ID",
+        "LINES",
+        "OPENCODE",
+        "OPENCODE_PID",
+        "QWEN_CODE",
+        "STY",
+        "TERMCAP",
+        "TERM_FEATURES",
+        "TERM_PROGRAM",
+        "TERM_PROGRAM_VERSION",
+        "TERM_SESSION_ID",
+        "TMUX",
+        "TMUX_PANE",
+        "VTE_VERSION",
+        "WINDOWID",
+        "WT_PROFILE_ID",
+        "WT_SESSION",
+    }
+)
+_FOREIGN_EXACT_FAMILIES = (
+    "ALACRITTY_",
+    "CODEX_SANDBOX",
+    "CODEX_THREAD_",
+    "GHOSTTY_",
+    "KITTY_",
+    "KONSOLE_",
+    "SCRUBJAY_",
+    "VSCODE_",
+    "WEZTERM_",
+    "ZELLIJ",
+)
+# Not the whole CLAUDE_CODE_ family: most of it is a person's own configuration.
+_CLAUDE_CHILD = frozenset(
+    {"CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION"}
+)
+
+
+def agent_environment(inherited: dict[str, str], *, pod: str, name: str, session: str, term: str) -> dict[str, str]:
+    """What was inherited, without what belongs to another terminal or agent, and with the pod's own."""
+    kept = {
+        key: value
+        for key, value in inherited.items()
+        if key not in _FOREIGN and key not in _CLAUDE_CHILD and not key.startswith(_FOREIGN_EXACT_FAMILIES)
+    }
+    return kept | {
+        "TERM": term,
+        "COLORTERM": "truecolor",
+        "SCRUBJAY_POD": pod,
+        "SCRUBJAY_POD_NAME": name,
+        "SCRUBJAY_SESSION": session,
+    }

@@ -1,0 +1,478 @@
+"""The loop of one keeper: agent, tape, clients and time, each served without waiting for another."""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import signal
+import threading
+import time
+
+from scrubjay.keeper import processes
+from scrubjay.keeper.clients import Client, peer_uid
+from scrubjay.tape.format import Kind
+from scrubjay.tape.payload import encode_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from scrubjay.keeper.agent import Agent
+    from scrubjay.keeper.protocol import Meta
+    from scrubjay.keeper.recorder import Recorder
+    from scrubjay.tape.writer import Sync
+
+INPUT_MAX_BYTES = 1 << 20  # typed and not taken by the agent; more is refused
+STOP_GRACE_S = 5.0
+LEFTOVER_GRACE_S = 2.0  # between TERM and KILL for what the agent left running
+FAREWELL_S = 2.0  # for followers to take the end of the tape
+SIZE_MIN = (10, 2)
+SIZE_MAX = (2000, 1000)
+
+_READ = select.POLLIN | select.POLLHUP | select.POLLERR
+
+
+class Keeper:
+    """One pod's keeper, from its agent's start to the end of its tape."""
+
+    def __init__(
+        self,
+        *,
+        agent: Agent,
+        recorder: Recorder,
+        listener: socket.socket,
+        size: tuple[int, int],
+        facts: Meta,
+        aides: set[int],
+        on_segment_end: Callable[[], int | None],
+    ) -> None:
+        self.status: int | None = None  #: how the agent ended, as a shell would say it
+        self._agent, self._recorder, self._listener = agent, recorder, listener
+        self._size, self._facts = size, facts
+        self._aides = aides  # children that are ours, not the agent's
+        self._on_segment_end = on_segment_end
+        self._sealer: int | None = None
+        self._segments = len(recorder.writer.segments)
+        self._clients: dict[int, Client] = {}
+        self._poll = select.poll()
+        self._timers: list[tuple[float, Callable[[], None]]] = []
+        self._leftovers: set[int] = set()
+        self._agent_gone = False
+        self._was_paused: str | None = None
+        self._reading_output = False
+        self._writing_input = False
+        self._syncs: queue.SimpleQueue[Sync | None] = queue.SimpleQueue()
+        self._synced: queue.SimpleQueue[Sync] = queue.SimpleQueue()
+        self._wakeup, self._wake = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        os.set_blocking(self._wake, False)
+
+    def run(self) -> None:
+        """Serve until the agent has ended, its leftovers are gone and the tape is closed and synced."""
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _heard)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        threading.Thread(target=self._sync_forever, daemon=True).start()
+        self._poll.register(self._wakeup, _READ)
+        self._poll.register(self._listener, select.POLLIN)
+        self._reap()  # the agent may have ended before the signal handler was there
+        while not self._over:
+            self._turn()
+        self._close_tape()
+        self._say_farewell()
+        self._syncs.put(None)
+
+    @property
+    def _over(self) -> bool:
+        return self._agent_gone and not self._leftovers
+
+    def _turn(self) -> None:
+        self._watch_terminal()
+        for fd, events in self._poll.poll(self._timeout_ms()):
+            if fd == self._agent.terminal:
+                self._serve_terminal(events)
+            elif fd == self._wakeup:
+                self._wake_up()
+            elif fd == self._listener.fileno():
+                self._accept()
+            else:
+                self._serve_client(fd, events)
+        self._settle()
+
+    def _settle(self) -> None:
+        """After every turn: write, sync, tell followers, let time pass."""
+        recorder = self._recorder
+        recorder.flush()
+        for client in list(self._clients.values()):
+            client.follow(recorder.writer)
+            self._watch_client(client)
+        recorder.tick()
+        self._announce_pause()
+        sync = recorder.begin_sync()
+        if sync is not None:
+            self._syncs.put(sync)
+        if len(recorder.writer.segments) != self._segments:
+            self._segments = len(recorder.writer.segments)
+            self._start_sealer()
+        now = time.monotonic()
+        due = [call for when, call in self._timers if when <= now]
+        self._timers = [(when, call) for when, call in self._timers if when > now]
+        for call in due:
+            call()
+
+    def _timeout_ms(self) -> float:
+        due_us = self._recorder.next_tick_us()
+        if self._timers:
+            first = min(when for when, _ in self._timers)
+            due_us = min(due_us, int((first - time.monotonic()) * 1e6))
+        return max(0, -(-due_us // 1000))
+
+    # The agent.
+
+    def _watch_terminal(self) -> None:
+        reading = self._recorder.wants_output and not self._agent.hung_up
+        writing = self._agent.pending_bytes > 0 and not self._agent.hung_up
+        if (reading, writing) == (self._reading_output, self._writing_input):
+            return
+        self._reading_output, self._writing_input = reading, writing
+        if reading or writing:
+            events = (select.POLLIN if reading else 0) | (select.POLLOUT if writing else 0)
+            self._poll.register(self._agent.terminal, events)
+        else:
+            self._poll.unregister(self._agent.terminal)
+
+    def _serve_terminal(self, events: int) -> None:
+        if events & select.POLLOUT:
+            self._agent.type_pending()
+        if events & _READ and self._recorder.wants_output:
+            self._take_output()
+
+    def _take_output(self) -> int:
+        data = self._agent.read()
+        if data:
+            self._recorder.output(data)
+        return len(data)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, wait_status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._agent.pid:
+                self._agent_ended(wait_status)
+            elif pid in self._aides:
+                self._aides.discard(pid)
+            elif pid in self._leftovers:
+                self._leftover_ended(pid, wait_status)
+
+    def _agent_ended(self, wait_status: int) -> None:
+        while self._recorder.wants_output and self._take_output():
+            self._recorder.flush()  # everything it showed before it ended comes before its end
+        code = os.waitstatus_to_exitcode(wait_status)
+        number = -code if code < 0 else None
+        self.status = 128 + number if number is not None else code
+        self._recorder.note(Kind.EXIT, status=self.status, signal=_signal_name(number))
+        self._recorder.flush()
+        self._agent_gone = True
+        self._end_leftovers()
+
+    def _end_leftovers(self) -> None:
+        """Name what the agent left running, ask it to end, and make it after a grace."""
+        fresh = self._find_leftovers()
+        if not fresh:
+            return
+        for pid in fresh:
+            self._recorder.note(
+                Kind.EVENT,
+                event="process.left",
+                pid=pid,
+                session=processes.session_of(pid),
+                command=processes.command_of(pid),
+            )
+        self._leftovers.update(fresh)
+        processes.send(fresh, signal.SIGTERM)
+        self._later(LEFTOVER_GRACE_S, self._kill_leftovers)
+
+    def _find_leftovers(self) -> list[int]:
+        ours = set(self._aides)
+        for aide in self._aides:
+            ours.update(processes.descendants(aide))
+        return [pid for pid in processes.descendants(os.getpid()) if pid not in ours and pid not in self._leftovers]
+
+    def _kill_leftovers(self) -> None:
+        self._leftovers.update(self._find_leftovers())
+        alive = [pid for pid in self._leftovers if os.path.exists(f"/proc/{pid}")]
+        # Those that ended as somebody else's child were never ours to wait for.
+        self._leftovers.intersection_update(alive)
+        if alive:
+            processes.send(alive, signal.SIGKILL)
+            self._later(0.1, self._kill_leftovers)
+
+    def _leftover_ended(self, pid: int, wait_status: int) -> None:
+        self._leftovers.discard(pid)
+        code = os.waitstatus_to_exitcode(wait_status)
+        self._recorder.note(
+            Kind.EVENT,
+            event="process.ended",
+            pid=pid,
+            status=128 - code if code < 0 else code,
+            signal=_signal_name(-code if code < 0 else None),
+        )
+        if not self._leftovers:
+            self._end_leftovers()  # ending one may have orphaned another
+
+    def _stop(self, author: str, grace_s: float) -> None:
+        if self._agent_gone:
+            return
+        self._signal(signal.SIGTERM, author)
+        self._agent.signal(signal.SIGCONT)  # a stopped agent hears nothing else
+        self._later(grace_s, lambda: None if self._agent_gone else self._signal(signal.SIGKILL, author))
+
+    def _signal(self, number: int, author: str) -> None:
+        self._recorder.note(Kind.SIGNAL, signal=_signal_name(number), author=author)
+        self._recorder.flush()
+        self._agent.signal(number)
+
+    # Syncing, in a thread of its own because a disk may take its time.
+
+    def _sync_forever(self) -> None:
+        while (sync := self._syncs.get()) is not None:
+            self._synced.put(sync.run())
+            self._nudge()
+
+    def _nudge(self) -> None:
+        try:
+            os.write(self._wake, b"\0")
+        except BlockingIOError:
+            return  # it will wake up for what is in the pipe already
+
+    def _wake_up(self) -> None:
+        signals = os.read(self._wakeup, 4096)
+        while not self._synced.empty():
+            self._recorder.finish_sync(self._synced.get())
+        self._reap()
+        if signal.SIGTERM in signals or signal.SIGINT in signals:
+            self._stop("keeper", STOP_GRACE_S)
+
+    # Clients.
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        if peer_uid(connection) != os.geteuid():
+            connection.close()
+            return
+        self._clients[connection.fileno()] = Client(connection)
+        self._poll.register(connection, select.POLLIN)
+
+    def _serve_client(self, fd: int, events: int) -> None:
+        client = self._clients.get(fd)
+        if client is None:
+            return
+        if events & select.POLLOUT:
+            client.send()
+        if events & _READ:
+            for meta, tail in client.receive():
+                self._answer(client, meta, tail)
+        self._watch_client(client)
+
+    def _watch_client(self, client: Client) -> None:
+        if client.closed:
+            fd = client.socket.fileno()
+            self._poll.unregister(fd)
+            del self._clients[fd]
+            client.close()
+            return
+        self._poll.modify(client.socket, select.POLLIN | (select.POLLOUT if client.waiting else 0))
+
+    def _answer(self, client: Client, meta: Meta, tail: bytes) -> None:
+        do = meta.get("do")
+        try:
+            match do:
+                case "follow":
+                    client.follows_from = _whole(meta, "from")
+                    return
+                case "write":
+                    self._type(tail, _text(meta, "author"))
+                case "resize":
+                    self._resize(_whole(meta, "cols"), _whole(meta, "rows"))
+                case "signal":
+                    self._signal(_signal_number(_text(meta, "signal")), _text(meta, "author"))
+                case "mark":
+                    self._recorder.note(Kind.MARK, label=_text(meta, "label"), author=_text(meta, "author"))
+                case "stop":
+                    self._stop(_text(meta, "author"), float(_whole(meta, "grace_ms")) / 1000)
+                case "status":
+                    client.answer({"re": meta.get("id"), "ok": True, "status": self._describe()})
+                    return
+                case _:
+                    raise Refused(f"{do!r} is not something a keeper does")
+        except Refused as refusal:
+            client.answer({"re": meta.get("id"), "ok": False, "error": str(refusal)})
+            return
+        self._recorder.flush()
+        if "id" in meta:  # without one nobody waits for the answer
+            re, offset = meta["id"], self._recorder.writer.offset
+            self._recorder.when_synced(lambda: client.answer({"re": re, "ok": True, "offset": offset}))
+
+    def _type(self, data: bytes, author: str) -> None:
+        if self._agent_gone or self._agent.hung_up:
+            raise Refused("the agent has ended")
+        if self._recorder.paused is not None:
+            raise Refused(f"recording is paused: {self._recorder.paused}")
+        if self._agent.pending_bytes + len(data) > INPUT_MAX_BYTES:
+            raise Refused("the agent does not read what was typed before")
+        limit = INPUT_MAX_BYTES // 8
+        hidden = self._agent.hides_typing
+        for start in range(0, len(data), limit):
+            self._recorder.typed(data[start : start + limit], author, hidden=hidden)
+        # On the tape before the agent can act on it.
+        self._recorder.flush()
+        self._agent.type(data)
+
+    def _resize(self, cols: int, rows: int) -> None:
+        if not (SIZE_MIN[0] <= cols <= SIZE_MAX[0] and SIZE_MIN[1] <= rows <= SIZE_MAX[1]):
+            raise Refused(f"a terminal of {cols}x{rows} is too small or too large")
+        if self._agent_gone or (cols, rows) == self._size:
+            return
+        self._size = (cols, rows)
+        self._recorder.resized(cols, rows)
+        self._recorder.flush()
+        self._agent.resize(cols, rows)
+
+    def _describe(self) -> Meta:
+        writer = self._recorder.writer
+        return self._facts | {
+            "state": "ending" if self._agent_gone else "running",
+            "keeper_pid": os.getpid(),
+            "agent_pid": self._agent.pid,
+            "status": self.status,
+            "cols": self._size[0],
+            "rows": self._size[1],
+            "at": self._recorder.now(),
+            "last_output_at": self._recorder.last_output_at,
+            "offset": writer.offset,
+            "written": writer.written,
+            "synced": writer.synced,
+            "unsynced_us": self._recorder.unsynced_us,
+            "paused": self._recorder.paused,
+            "sync_failures": self._recorder.sync_failures,
+            "followers": sum(client.follows_from is not None for client in self._clients.values()),
+        }
+
+    def _announce_pause(self) -> None:
+        if self._recorder.paused == self._was_paused:
+            return
+        self._was_paused = self._recorder.paused
+        for client in list(self._clients.values()):
+            if client.follows_from is not None:
+                client.answer({"paused": self._was_paused})
+
+    # The end.
+
+    def _close_tape(self) -> None:
+        """Write the last records and return when they are synced, however long the disk takes."""
+        recorder = self._recorder
+        if not self._agent.hung_up:
+            self._agent.close()
+            self._agent.hung_up = True
+            self._watch_terminal_no_more()
+        recorder.note(Kind.SEAL, reason="ended")
+        synced: list[bool] = []
+        recorder.when_synced(lambda: synced.append(True))
+        while not synced:
+            self._settle()
+            for fd, events in self._poll.poll(self._timeout_ms()):
+                if fd == self._wakeup:
+                    self._wake_up()
+                elif fd == self._listener.fileno():
+                    self._accept()
+                else:
+                    self._serve_client(fd, events)
+
+    def _watch_terminal_no_more(self) -> None:
+        if self._reading_output or self._writing_input:
+            self._poll.unregister(self._agent.terminal)
+            self._reading_output = self._writing_input = False
+
+    def _say_farewell(self) -> None:
+        """Let followers have the end of the tape, but not for ever."""
+        for client in self._clients.values():
+            client.follow(self._recorder.writer)
+        deadline = time.monotonic() + FAREWELL_S
+        while self._unserved and time.monotonic() < deadline:
+            self._settle()
+            for fd, events in self._poll.poll(50):
+                if fd in self._clients:
+                    self._serve_client(fd, events)
+        for client in self._clients.values():
+            client.answer({"ended": self.status})
+            client.close()
+
+    @property
+    def _unserved(self) -> bool:
+        written = self._recorder.writer.written
+        return any(
+            client.waiting or (client.follows_from is not None and client.follows_from < written)
+            for client in self._clients.values()
+        )
+
+    def _start_sealer(self) -> None:
+        if self._sealer not in self._aides:  # one at a time; it takes all that has ended by then
+            self._sealer = self._on_segment_end()
+            if self._sealer is not None:
+                self._aides.add(self._sealer)
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timers.append((time.monotonic() + seconds, call))
+
+
+class Refused(Exception):
+    """A request the keeper will not carry out."""
+
+
+def _heard(_number: int, _frame: object) -> None:
+    """The number is in the wakeup pipe already; a handler must exist for it to get there."""
+
+
+def _text(meta: Meta, name: str) -> str:
+    value = meta.get(name)
+    if not isinstance(value, str) or len(value) > 4096:
+        raise Refused(f"{name!r} must be a text of at most 4096 characters")
+    return value
+
+
+def _whole(meta: Meta, name: str) -> int:
+    value = meta.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise Refused(f"{name!r} must be a whole number")
+    return value
+
+
+def _signal_number(name: str) -> int:
+    number = getattr(signal, f"SIG{name.upper().removeprefix('SIG')}", None)
+    if not isinstance(number, signal.Signals):
+        raise Refused(f"{name!r} is not a signal")
+    return number
+
+
+def _signal_name(number: int | None) -> str | None:
+    if number is None:
+        return None
+    try:
+        return signal.Signals(number).name.removeprefix("SIG")
+    except ValueError:
+        return str(number)
+
+
+def end_facts(status: int | None, offset: int, wall_us: int) -> bytes:
+    """What is left for those who ask after the keeper is gone."""
+    return encode_json(status=status, offset=offset, wall=wall_us)

@@ -1,0 +1,64 @@
+"""Frames between a keeper and whoever talks to it over its socket.
+
+Implements docs/keeper-protocol.md. A frame is ``length u32 · meta length u16 · meta (JSON) · tail``,
+little endian; ``length`` counts what follows it. Pure: bytes in, frames out.
+"""
+
+from __future__ import annotations
+
+import json
+from struct import Struct
+
+FRAME_MAX_BYTES = 1 << 20
+
+_LENGTHS = Struct("<IH")
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Meta = dict[str, object]
+
+
+class BadFrame(Exception):
+    """Bytes that are no frame; the connection cannot go on."""
+
+
+def encode_frame(meta: Meta, tail: bytes = b"") -> bytes:
+    """One frame."""
+    head = json.dumps(meta, separators=(",", ":")).encode()
+    return _LENGTHS.pack(2 + len(head) + len(tail), len(head)) + head + tail
+
+
+class FrameReader:
+    """Collects what arrives and gives back whole frames."""
+
+    def __init__(self) -> None:
+        self._pending = b""
+
+    def feed(self, data: bytes) -> list[tuple[Meta, bytes]]:
+        """The frames completed by ``data``; BadFrame if it cannot be one."""
+        self._pending = data if not self._pending else self._pending + data
+        frames: list[tuple[Meta, bytes]] = []
+        start = 0
+        while len(self._pending) - start >= _LENGTHS.size:
+            length, meta_length = _LENGTHS.unpack_from(self._pending, start)
+            if length > FRAME_MAX_BYTES or meta_length + 2 > length:
+                raise BadFrame(f"a frame of {length} bytes with {meta_length} of meta")
+            end = start + 4 + length
+            if end > len(self._pending):
+                break
+            meta_start = start + _LENGTHS.size
+            frames.append(_decode(self._pending[meta_start:end], meta_length))
+            start = end
+        self._pending = self._pending[start:]
+        return frames
+
+
+def _decode(body: bytes, meta_length: int) -> tuple[Meta, bytes]:
+    try:
+        meta: object = json.loads(body[:meta_length])
+    except (ValueError, RecursionError) as error:
+        raise BadFrame(f"meta that is not JSON: {error}") from error
+    if not isinstance(meta, dict):
+        raise BadFrame("meta that is not an object")
+    known: Meta = meta  # pyright: ignore[reportUnknownVariableType]
+    return known, body[meta_length:]

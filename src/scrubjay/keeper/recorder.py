@@ -1,0 +1,249 @@
+"""What happens around the agent, onto the tape, whatever the disk does.
+
+No I/O of its own: it drives a TapeWriter and a clock, so a full disk, a failing one and a clock that
+jumps are all tested without a process. On a full disk it asks for a pause (the agent then sleeps in
+its own write), or, if told to do its best, counts what it drops and leaves a gap record.
+"""
+
+from __future__ import annotations
+
+from scrubjay.errors import DiskFull
+from scrubjay.tape.format import PAYLOAD_MAX_BYTES, Kind
+from scrubjay.tape.payload import encode_json, encode_size, encode_typed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from scrubjay.clock import Clock
+    from scrubjay.tape.writer import Sync, TapeWriter
+
+    class SpareRoom(Protocol):
+        """Disk space that can be given up in need."""
+
+        held: bool
+
+        def take(self) -> None:
+            """Set the space aside if the disk has it."""
+            ...
+
+        def release(self) -> bool:
+            """Give the space back; True if there was any."""
+            ...
+
+
+CLOCK_EVERY_US = 60_000_000
+CLOCK_JUMP_US = 500_000  # a step the wall clock makes against the forward one that is not mere drift
+RETRY_EVERY_US = 200_000  # on a full disk; "live again" is promised within two seconds
+ANCHOR_EVERY_US = 5_000_000  # how far behind a power cut may leave the watermark
+
+
+class Gap:
+    """Output that was dropped because the disk was full."""
+
+    __slots__ = ("bytes", "records", "since", "until")
+
+    def __init__(self, since: int) -> None:
+        self.since = self.until = since
+        self.bytes = self.records = 0
+
+
+class Recorder:
+    """The recording of one pod."""
+
+    def __init__(
+        self, writer: TapeWriter, clock: Clock, reserve: SpareRoom, *, sync_us: int, best_effort: bool
+    ) -> None:
+        self.writer = writer
+        self.paused: str | None = None  #: why nothing is recorded at the moment
+        self.sync_failures = 0
+        self.last_output_at = 0
+        self._clock, self._reserve = clock, reserve
+        self._sync_us, self._best_effort = sync_us, best_effort
+        self._began = clock.monotonic_us()
+        self._wall_ahead = clock.wall_us()  # wall time minus tape time
+        self._clock_due = CLOCK_EVERY_US
+        self._unsynced_since: int | None = None
+        self._anchor_due = 0
+        self._retry_due = 0
+        self._gap: Gap | None = None
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+        self._reserve_needed = False
+
+    def begin(self, **head: object) -> None:
+        """Write the head of the tape."""
+        self._reserve.take()
+        self._reserve_needed = self._reserve.held
+        wall = self._clock.wall_us()
+        self._append(Kind.HEAD, 0, encode_json(**head, wall=wall))
+        self._append(Kind.CLOCK, 0, encode_json(wall=wall, reason="start"))
+        self.flush()
+
+    def now(self) -> int:
+        """Microseconds since the tape began."""
+        return self._clock.monotonic_us() - self._began
+
+    @property
+    def wants_output(self) -> bool:
+        """Whether the agent's output should be read now."""
+        if self.paused is not None:
+            return self._best_effort
+        return not self.writer.full
+
+    def output(self, data: bytes) -> None:
+        """Record what the agent showed."""
+        at = self.last_output_at = self._check_clock()
+        if self.paused is not None:
+            if self._gap is None:
+                self._gap = Gap(at)
+            self._gap.bytes += len(data)
+            self._gap.records += 1
+            self._gap.until = at
+            return
+        if len(data) <= PAYLOAD_MAX_BYTES:
+            self._append(Kind.OUTPUT, at, data)
+            return
+        for start in range(0, len(data), PAYLOAD_MAX_BYTES):
+            self._append(Kind.OUTPUT, at, data[start : start + PAYLOAD_MAX_BYTES])
+
+    def typed(self, data: bytes, author: str, *, hidden: bool) -> None:
+        """Record what somebody typed."""
+        self._append(Kind.INPUT, self._check_clock(), encode_typed(data, author, hidden=hidden))
+
+    def resized(self, cols: int, rows: int) -> None:
+        """Record a new size."""
+        self._append(Kind.RESIZE, self._check_clock(), encode_size(cols, rows))
+
+    def note(self, kind: Kind, **fields: object) -> None:
+        """Record anything whose payload is JSON."""
+        self._append(kind, self._check_clock(), encode_json(**fields))
+
+    def when_synced(self, call: Callable[[], None]) -> None:
+        """Call back when everything recorded so far survives a power cut."""
+        if self.writer.synced >= self.writer.offset:
+            call()
+        else:
+            self._waiting.append((self.writer.offset, call))
+
+    def flush(self) -> None:
+        """Write what was recorded; a disk that is full pauses the recording instead of failing it."""
+        if self.paused is not None:
+            return
+        try:
+            self.writer.flush()
+        except DiskFull:
+            self._pause("disk full")
+        except OSError as error:
+            self.writer.abandon()
+            self._pause(f"disk error: {error.strerror}")
+
+    def tick(self) -> None:
+        """Do what time asks for: the clock record, and another try while paused."""
+        at = self._check_clock()
+        if at >= self._clock_due and self.paused is None:
+            self._clock_due = at + CLOCK_EVERY_US
+            self._append(Kind.CLOCK, at, encode_json(wall=self._clock.wall_us(), reason="minute"))
+        if self.paused is not None and at >= self._retry_due:
+            self._retry_due = at + RETRY_EVERY_US
+            self._retry()
+
+    def next_tick_us(self) -> int:
+        """How long until ``tick`` or ``begin_sync`` has something to do."""
+        at = self.now()
+        due = self._clock_due
+        if self.paused is not None:
+            due = min(due, self._retry_due)
+        if self.writer.sync_due and self._unsynced_since is not None:
+            due = min(due, self._unsynced_since + self._sync_us)
+        return max(0, due - at)
+
+    def begin_sync(self) -> Sync | None:
+        """A sync to run in another thread, if it is time for one."""
+        if not self.writer.sync_due:
+            return None
+        at = self.now()
+        if self._unsynced_since is None:
+            self._unsynced_since = at
+        in_time = at - self._unsynced_since < self._sync_us
+        if in_time and not self._waiting and not self.writer.half_full:
+            return None
+        self._unsynced_since = None
+        anchor = at >= self._anchor_due
+        if anchor:
+            self._anchor_due = at + ANCHOR_EVERY_US
+        return self.writer.begin_sync(anchor=anchor)
+
+    def finish_sync(self, sync: Sync) -> None:
+        """Account for a sync that ran."""
+        if self.writer.finish_sync(sync):
+            synced = self.writer.synced
+            ready = [call for offset, call in self._waiting if offset <= synced]
+            self._waiting = [(offset, call) for offset, call in self._waiting if offset > synced]
+            for call in ready:
+                call()
+            return
+        self.sync_failures += 1
+        reason = sync.error.strerror if sync.error is not None else ""
+        self.note(Kind.EVENT, event="tape.sync_failed", error=reason, synced=self.writer.synced)
+        self.flush()
+
+    @property
+    def unsynced_us(self) -> int:
+        """The age of the oldest record a power cut would take; 0 when there is none."""
+        if self.writer.synced >= self.writer.offset or self._unsynced_since is None:
+            return 0
+        return self.now() - self._unsynced_since
+
+    def _append(self, kind: Kind, at: int, payload: bytes) -> None:
+        if self._unsynced_since is None:
+            self._unsynced_since = at
+        self.writer.append(kind, at, payload)
+
+    def _check_clock(self) -> int:
+        at = self.now()
+        wall = self._clock.wall_us()
+        step = wall - self._began_wall(at)
+        if abs(step) >= CLOCK_JUMP_US:
+            self._wall_ahead += step
+            self._append(Kind.CLOCK, at, encode_json(wall=wall, reason="jump", step=step))
+        return at
+
+    def _began_wall(self, at: int) -> int:
+        return self._wall_ahead + at
+
+    def _pause(self, reason: str) -> None:
+        self.paused = reason
+        self._retry_due = self.now() + RETRY_EVERY_US
+        self.note(Kind.EVENT, event="recording.paused", reason=reason)
+        if self._reserve.release():
+            self._write_despite_pause()
+
+    def _write_despite_pause(self) -> bool:
+        try:
+            self.writer.flush()
+        except (DiskFull, OSError):
+            return False
+        return True
+
+    def _retry(self) -> None:
+        # Where space was set aside, getting it back shows that there is room again, and not only what
+        # the reserve itself had freed.
+        self._reserve.take()
+        if self._reserve_needed and not self._reserve.held:
+            return
+        if not self._write_despite_pause():
+            self._reserve.release()
+            return
+        self.paused = None
+        gap, self._gap = self._gap, None
+        if gap is not None:
+            self.note(
+                Kind.GAP,
+                reason="disk full",
+                bytes=gap.bytes,
+                records=gap.records,
+                **{"from": gap.since, "to": gap.until},
+            )
+        self.note(Kind.EVENT, event="recording.resumed")
+        self.flush()

@@ -1,0 +1,119 @@
+"""The data directory: where pods are, and which one a person means."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from scrubjay.errors import AmbiguousPod, HomeUnusable, NameTaken, NoSuchPod, PodRunning
+from scrubjay.ids import PodId, PodName
+from scrubjay.pods.pod import Observation, Pod, read_pod
+
+_OBSERVERS = 16  # keepers asked at once, so that a few that do not answer hold nobody up
+
+
+class Home:
+    """One data directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pods = path / "pods"
+
+    def pods(self) -> list[Pod]:
+        """All pods, oldest first."""
+        try:
+            folders = list(self._pods.iterdir())
+        except FileNotFoundError:
+            return []
+        except (NotADirectoryError, PermissionError) as error:
+            raise HomeUnusable(str(self.path), error.strerror or str(error)) from error
+        pods = [pod for folder in folders if (pod := read_pod(folder)) is not None]
+        return sorted(pods, key=lambda pod: (pod.created_us, pod.id))
+
+    def observe(self, pods: list[Pod]) -> list[tuple[Pod, Observation]]:
+        """Each pod with its state now."""
+        if not pods:
+            return []
+        with ThreadPoolExecutor(_OBSERVERS) as observers:
+            return list(zip(pods, observers.map(Pod.observe, pods), strict=True))
+
+    def find(self, raw: str) -> Pod:
+        """The pod with that name or id, or the only one whose name or id begins so.
+
+        A name may have been used again and again: then it is the running one, else the newest.
+        """
+        pods = self.pods()
+        for wanted in (
+            [pod for pod in pods if pod.id == raw],
+            [pod for pod in pods if pod.name == raw],
+            [pod for pod in pods if raw and (pod.name.startswith(raw) or pod.id.startswith(raw))],
+        ):
+            alive = [pod for pod in wanted if pod.alive]
+            names = {pod.name for pod in alive or wanted}
+            if len(names) == 1:
+                return (alive or wanted)[-1]
+            if names:
+                raise AmbiguousPod(raw, sorted(names))
+        raise NoSuchPod(raw)
+
+    def living_names(self) -> dict[PodName, Pod]:
+        """The names that are taken."""
+        return {pod.name: pod for pod in self.pods() if pod.alive}
+
+    def require_free(self, name: PodName) -> None:
+        """NameTaken if a running pod has the name."""
+        holder = self.living_names().get(name)
+        if holder is not None:
+            raise NameTaken(name, holder.id)
+
+    @contextmanager
+    def changing(self) -> Generator[None]:
+        """Make the directory and be the only one who adds pods to it."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._pods.mkdir(mode=0o700, exist_ok=True)
+            (self.path / "staging").mkdir(mode=0o700, exist_ok=True)
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise HomeUnusable(str(self.path), error.strerror or str(error)) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def make_folder(self, pod: PodId) -> Path:
+        """An empty folder for a new pod, with one for its tape."""
+        folder = self._pods / pod
+        try:
+            folder.mkdir(mode=0o700)
+            (folder / "tape").mkdir(mode=0o700)
+        except OSError as error:
+            raise HomeUnusable(str(self.path), error.strerror or str(error)) from error
+        return folder
+
+    @contextmanager
+    def staging(self, pod: PodId) -> Generator[Path]:
+        """A folder like ``make_folder``'s that is no pod until it is adopted, and gone if it never is."""
+        folder = self.path / "staging" / pod
+        with self.changing():
+            (folder / "tape").mkdir(mode=0o700, parents=True)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def adopt(self, staged: Path) -> Path:
+        """Make a staged folder a pod, all at once."""
+        return staged.rename(self._pods / staged.name)
+
+    def remove(self, pod: Pod) -> None:
+        """Delete a pod that has ended, with its tape."""
+        if pod.alive:
+            raise PodRunning(pod.name)
+        shutil.rmtree(pod.folder)

@@ -1,0 +1,146 @@
+"""Start a pod: its folder, its keeper, its agent; or nothing at all."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import scrubjay
+from scrubjay.clock import SystemClock
+from scrubjay.errors import BadSize, StartFailed
+from scrubjay.ids import PodName, SessionId, new_pod_id, new_session_id, suggest_pod_name
+from scrubjay.keeper.keeper import SIZE_MAX, SIZE_MIN
+from scrubjay.pods.home import Home
+from scrubjay.pods.pod import Pod, read_pod, write_facts
+from scrubjay.settings import Settings
+
+_KEEPER = Path(scrubjay.__file__).parent / "keeper" / "__main__.py"
+_READY_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """What to run and how."""
+
+    argv: tuple[str, ...]
+    cwd: Path
+    cols: int
+    rows: int
+    name: PodName | None = None  #: None names it after its command
+    session: SessionId | None = None  #: None begins a new session
+
+
+def check_size(cols: int, rows: int) -> None:
+    """BadSize if a terminal cannot have that size."""
+    if not (SIZE_MIN[0] <= cols <= SIZE_MAX[0] and SIZE_MIN[1] <= rows <= SIZE_MAX[1]):
+        raise BadSize(cols, rows, smallest=SIZE_MIN, largest=SIZE_MAX)
+
+
+def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Mapping[str, str]) -> Pod:
+    """Start a pod and return when its agent runs. StartFailed and its kin leave nothing behind."""
+    check_size(request.cols, request.rows)
+    _check_command(request, environ)
+    with home.changing():
+        if request.name is not None:
+            home.require_free(request.name)
+            name = request.name
+        else:
+            name = suggest_pod_name(Path(request.argv[0]).name, {str(taken) for taken in home.living_names()})
+        pod_id = new_pod_id()
+        folder = home.make_folder(pod_id)
+        try:
+            write_facts(
+                folder,
+                {
+                    "id": pod_id,
+                    "name": name,
+                    "session": request.session or new_session_id(),
+                    "argv": list(request.argv),
+                    "cwd": str(request.cwd),
+                    "cols": request.cols,
+                    "rows": request.rows,
+                    "term": settings.term,
+                    "created": SystemClock().wall_us(),
+                    "host": socket.gethostname(),
+                    "scrubjay": scrubjay.__version__,
+                    "sync_ms": settings.sync_ms,
+                    "when_full": settings.when_full,
+                    # -P keeps a module in the agent's folder from being imported in place of ours.
+                    "seal": [sys.executable, "-P", "-m", "scrubjay", "--data", str(home.path), "seal", pod_id],
+                },
+            )
+            _start_keeper(folder, environ)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    pod = read_pod(folder)
+    assert pod is not None
+    return pod
+
+
+def _check_command(request: StartRequest, environ: Mapping[str, str]) -> None:
+    if not request.cwd.is_dir():
+        raise StartFailed(f"there is no directory {request.cwd}", hint="give an existing one with --cwd")
+    command = request.argv[0]
+    if "\0" in "".join(request.argv):
+        raise StartFailed("a command cannot contain a NUL byte")
+    where = str(request.cwd / command) if "/" in command else command
+    if shutil.which(where, path=environ.get("PATH", os.defpath)) is None:
+        raise StartFailed(
+            f"there is no command {command!r}",
+            hint="check the spelling, or give its path; a shell line needs: sh -c '…'",
+        )
+
+
+def _start_keeper(folder: Path, environ: Mapping[str, str]) -> None:
+    lock = os.open(folder / "keeper.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    ready, tell = os.pipe()
+    try:
+        # Taken here and inherited, so that there is no moment in which the pod looks dead.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with open(os.open(folder / "keeper.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as log:
+            keeper = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_KEEPER), str(folder), str(tell), str(lock)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                pass_fds=(tell, lock),
+                start_new_session=True,
+                env=dict(environ),
+            )
+        os.close(tell)
+        tell = -1
+        failure = _wait_until_ready(ready)
+        if failure is not None:
+            keeper.send_signal(signal.SIGTERM)
+            keeper.wait()
+            raise StartFailed(failure)
+        # The keeper outlives this process on purpose; nobody is to wait for it here.
+        keeper.returncode = 0
+    finally:
+        for fd in (lock, ready, tell):
+            if fd >= 0:
+                os.close(fd)
+
+
+def _wait_until_ready(ready: int) -> str | None:
+    """None when the agent runs, else why it does not."""
+    if not select.select([ready], [], [], _READY_TIMEOUT_S)[0]:
+        return f"the keeper was not ready after {_READY_TIMEOUT_S:g} s"
+    told = os.read(ready, 65536)
+    if not told:
+        return "the keeper died while starting"
+    answer = cast(dict[str, object], json.loads(told))
+    error = answer.get("error")
+    return None if error is None else f"cannot start {error}"

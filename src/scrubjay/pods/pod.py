@@ -1,0 +1,160 @@
+"""One pod as its folder tells it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from scrubjay.errors import NotATape, PodNotRunning
+from scrubjay.ids import PodId, PodName, SessionId
+from scrubjay.pods.connection import Connection
+from scrubjay.tape.anchor import Anchor, read_anchor
+from scrubjay.tape.format import Kind
+from scrubjay.tape.reader import Tape
+from scrubjay.tape.record import Json, decode_json
+
+State = Literal["running", "ending", "exited", "lost", "imported"]
+
+_STATUS_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One run of one program."""
+
+    folder: Path
+    id: PodId
+    name: PodName
+    session: SessionId
+    argv: tuple[str, ...]
+    cwd: str
+    created_us: int  #: wall clock
+    imported: bool
+
+    @property
+    def alive(self) -> bool:
+        """Whether its keeper lives: it holds a lock that the kernel takes back when it dies."""
+        return lock_is_held(self.folder / "keeper.lock")
+
+    def tape(self) -> Tape:
+        """Its tape."""
+        return Tape(self.folder / "tape", self.id)
+
+    def anchor(self) -> Anchor:
+        """What is kept about its tape outside the tape."""
+        return read_anchor(self.folder, self.id)
+
+    def connect(self) -> Connection:
+        """Talk to its keeper; PodNotRunning if there is none."""
+        if not self.alive:
+            raise PodNotRunning(self.name, self.observe().describe())
+        return Connection(self.folder, self.name)
+
+    def observe(self) -> Observation:
+        """How it is now."""
+        if self.alive:
+            with Connection(self.folder, self.name) as keeper:
+                status = keeper.status(timeout_s=_STATUS_TIMEOUT_S)
+            if status is not None:
+                return Observation("ending" if status.get("state") == "ending" else "running", live=status)
+            if self.alive:
+                return Observation("running", reason="its keeper does not answer")
+        return self._observe_ended()
+
+    def _observe_ended(self) -> Observation:
+        try:
+            end = decode_json((self.folder / "end.json").read_bytes())
+        except FileNotFoundError:
+            # The keeper writes this last, so it may have closed the tape and still be missing.
+            end = self._end_by_tape()
+        status, wall = end.get("status"), end.get("wall")
+        ended_us = wall if isinstance(wall, int) else None
+        if self.imported:
+            return Observation("imported", status=status if isinstance(status, int) else None, ended_us=ended_us)
+        if isinstance(status, int):
+            return Observation("exited", status=status, ended_us=ended_us)
+        return Observation("lost", reason="keeper killed")
+
+    def _end_by_tape(self) -> Json:
+        try:
+            for record in self.tape().records():
+                if record.kind == Kind.EXIT:
+                    return record.json()
+        except NotATape:
+            return {}
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The state of a pod at one moment."""
+
+    state: State
+    status: int | None = None  #: how the agent ended, as a shell would say it
+    reason: str | None = None
+    ended_us: int | None = None
+    live: Json | None = None  #: what the keeper says
+
+    @property
+    def paused(self) -> str | None:
+        """Why nothing is recorded at the moment."""
+        paused = self.live.get("paused") if self.live is not None else None
+        return paused if isinstance(paused, str) else None
+
+    def describe(self) -> str:
+        """The state in a few words."""
+        if self.paused is not None:
+            return f"paused: {self.paused}"
+        if self.reason is not None:
+            return f"{self.state}: {self.reason}"
+        if self.status is not None and self.state == "exited":
+            return f"exited {self.status}"
+        return self.state
+
+
+def read_pod(folder: Path) -> Pod | None:
+    """The pod in a folder, or None if it is not (or not yet) one."""
+    try:
+        facts = decode_json((folder / "pod.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    argv = facts.get("argv")
+    created = facts.get("created")
+    return Pod(
+        folder=folder,
+        id=PodId(folder.name),
+        name=PodName(str(facts.get("name", folder.name))),
+        session=SessionId(str(facts.get("session", ""))),
+        argv=tuple(str(word) for word in cast(list[object], argv)) if isinstance(argv, list) else (),
+        cwd=str(facts.get("cwd", "")),
+        created_us=created if isinstance(created, int) else 0,
+        imported=facts.get("imported") is True,
+    )
+
+
+def write_facts(folder: Path, facts: Json) -> None:
+    """Keep what is known of a pod before it starts, so that a reader sees all of it or nothing."""
+    temporary = folder / "pod.json.new"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(facts, file, ensure_ascii=False)
+    temporary.replace(folder / "pod.json")
+
+
+def lock_is_held(path: Path) -> bool:
+    """Whether another process holds the lock on a file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        # Shared, so that two who look at the same time do not take each other for the holder.
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False

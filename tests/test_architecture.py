@@ -1,0 +1,94 @@
+"""The shape of the project: who may import whom, and which code does no I/O."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+_SOURCE = Path(__file__).parent.parent / "src" / "scrubjay"
+
+# Bytes go down this list, imports go up it.
+_MODULES = frozenset({"errors", "ids", "clock", "settings"})
+_MAY_IMPORT: dict[str, frozenset[str]] = {
+    "tape": _MODULES,
+    "screen": _MODULES | {"tape"},
+    "status": _MODULES | {"tape", "screen"},
+    "fleet": _MODULES | {"status"},
+    "wire": _MODULES | {"tape", "status", "fleet"},
+    "store": _MODULES | {"tape", "fleet"},
+    "keeper": _MODULES | {"tape"},
+    "pods": _MODULES | {"tape", "keeper"},
+    "runner": _MODULES | {"tape", "screen", "status", "wire", "keeper", "pods"},
+    "server": _MODULES | {"tape", "screen", "fleet", "wire", "store"},
+    "cli": _MODULES | {"tape", "screen", "status", "fleet", "wire", "store", "keeper", "pods", "runner", "server"},
+}
+_PURE = (
+    "errors.py",
+    "tape/format.py",
+    "tape/payload.py",
+    "tape/record.py",
+    "tape/sealed.py",
+    "tape/stream.py",
+    "tape/asciicast.py",
+    "keeper/protocol.py",
+    "keeper/environment.py",
+    "keeper/recorder.py",
+    "cli/keys.py",
+    "cli/modes.py",
+    "cli/inert.py",
+    "screen",
+    "status",
+    "fleet",
+    "wire",
+)
+_DOES_IO = frozenset(
+    {"asyncio", "fcntl", "glob", "io", "multiprocessing", "os", "pathlib", "pty", "random", "select", "selectors"}
+    | {"shutil", "signal", "socket", "sqlite3", "subprocess", "tempfile", "termios", "threading", "time", "tty"}
+)
+
+
+def _sources() -> list[Path]:
+    return sorted(_SOURCE.rglob("*.py"))
+
+
+def _imports(path: Path) -> set[str]:
+    """Full names of the modules a file imports, wherever in the file it does."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            module = node.module or ""
+            found.update(f"{module}.{alias.name}" if module == "scrubjay" else module for alias in node.names)
+    return found
+
+
+@pytest.mark.parametrize("path", _sources(), ids=lambda path: str(path.relative_to(_SOURCE)))
+def test_imports_only_go_up(path: Path) -> None:
+    room = path.relative_to(_SOURCE).parts[0].removesuffix(".py")
+    allowed = _MAY_IMPORT.get(room)
+    if allowed is None:
+        allowed = frozenset({"cli"}) if room == "__main__" else _MODULES
+
+    imported = {name.split(".")[1] for name in _imports(path) if name.startswith("scrubjay.")}
+    imported -= {"__version__", "__file__", room}
+
+    assert imported <= allowed
+
+
+def _pure_sources() -> list[Path]:
+    return [path for path in _sources() if str(path.relative_to(_SOURCE)).startswith(_PURE)]
+
+
+@pytest.mark.parametrize("path", _pure_sources(), ids=lambda path: str(path.relative_to(_SOURCE)))
+def test_the_core_does_no_io(path: Path) -> None:
+    assert not {name.split(".")[0] for name in _imports(path)} & _DOES_IO
+
+
+def test_every_listed_pure_module_that_should_exist_does() -> None:
+    for name in _PURE:
+        if name.endswith(".py"):
+            assert (_SOURCE / name).is_file()
