@@ -15,7 +15,10 @@ _META_LENGTH = Struct("<H")
 def encode_json(**fields: object) -> bytes:
     """A JSON object, compact and in the order given; fields that are None are left out."""
     present = {name: value for name, value in fields.items() if value is not None}
-    return json.dumps(present, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    try:
+        return json.dumps(present, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # bytes of an argument or path that are not UTF-8; escaped they come back as they were
+        return json.dumps(present, separators=(",", ":")).encode()
 
 
 def encode_size(cols: int, rows: int) -> bytes:

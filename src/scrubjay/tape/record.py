@@ -47,12 +47,12 @@ class Record:
 
     def size(self) -> tuple[int, int]:
         """Columns and rows of a resize."""
-        cols, rows = _SIZE.unpack_from(self.payload)
+        cols, rows = _SIZE.unpack_from(self.payload.ljust(_SIZE.size, b"\0"))
         return cols, rows
 
     def typed(self) -> Typed:
         """What an input record says."""
-        (length,) = _META_LENGTH.unpack_from(self.payload)
+        (length,) = _META_LENGTH.unpack_from(self.payload.ljust(_META_LENGTH.size, b"\0"))
         meta = decode_json(self.payload[_META_LENGTH.size : _META_LENGTH.size + length])
         hidden = meta.get("hidden")
         return Typed(
@@ -75,6 +75,6 @@ def decode_json(data: bytes) -> Json:
     """A JSON object, or an empty one if ``data`` holds none: a reader of a recording never fails on it."""
     try:
         value: object = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return cast(Json, value) if isinstance(value, dict) else {}

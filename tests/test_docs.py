@@ -1,0 +1,103 @@
+"""What the documentation says is there, is there."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from scrubjay.cli.commands import Commands
+from scrubjay.settings import Settings
+from scrubjay.tape.format import Kind, encode_record, encode_segment_header, tape_salt
+
+_ROOT = Path(__file__).parent.parent
+_DOCS = _ROOT / "docs"
+
+
+def _commands() -> dict[str, click.Command]:
+    group = Commands.build()
+    context = click.Context(group)
+    return {name: command for name in group.list_commands(context) if (command := group.get_command(context, name))}
+
+
+def test_every_setting_is_on_the_settings_page() -> None:
+    page = (_DOCS / "settings.md").read_text()
+
+    for field in dataclasses.fields(Settings):
+        assert f"| `{field.name}` |" in page
+
+
+@pytest.mark.parametrize("name", list(_commands()))
+def test_every_command_and_option_is_on_the_commands_page(name: str) -> None:
+    page = (_DOCS / "commands.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{name} "))
+
+    for parameter in _commands()[name].params:
+        if isinstance(parameter, click.Option):
+            assert any(option in row for option in parameter.opts), parameter.opts
+
+
+def test_every_command_the_readme_shows_exists() -> None:
+    shown = set(re.findall(r"^\$ scrubjay (\w+)", (_ROOT / "README.md").read_text(), re.MULTILINE))
+
+    assert len(shown) >= 10
+    assert shown <= set(_commands())
+
+
+def test_every_section_a_module_cites_exists() -> None:
+    headings = re.findall(r"^## (\d+)\.", (_DOCS / "tape-format.md").read_text(), re.MULTILINE)
+    cited: set[str] = set()
+    for path in (_ROOT / "src").rglob("*.py"):
+        for match in re.finditer(r"docs/tape-format\.md, sections? ([\d, and]+)", path.read_text()):
+            cited.update(re.findall(r"\d+", match[1]))
+
+    assert cited
+    assert cited <= set(headings)
+
+
+def test_the_example_bytes_of_the_specification_are_what_the_code_writes() -> None:
+    page = (_DOCS / "tape-format.md").read_text()
+    tape = "abcdefghijklmnopqrstuvwxyz"
+    record = encode_record(Kind.OUTPUT, 1_500_000, "hi é\r\n".encode(), offset=85, salt=tape_salt(tape))
+
+    shown = _hex_blocks(page)
+    assert record in shown
+    assert encode_segment_header(tape, 1, 0) in shown
+
+
+def _hex_blocks(page: str) -> list[bytes]:
+    blocks: list[bytes] = []
+    for block in re.findall(r"```\n(.*?)```", page, re.DOTALL):
+        lines = [re.match(r"((?:[0-9a-f]{2} )*[0-9a-f]{2})(?:  .*)?$", line) for line in block.splitlines()]
+        found = [line[1] for line in lines if line is not None]
+        if len(found) == len(lines):
+            blocks.append(bytes.fromhex("".join(found)))
+    return blocks
+
+
+def test_every_promise_names_a_test_that_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (_DOCS / "promises.md").read_text())
+
+    assert len(named) >= 12
+    for file, test in named:
+        assert re.search(rf"^def {test}\(", (_ROOT / file).read_text(), re.MULTILINE), f"{file}::{test}"
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    for page in [*_ROOT.glob("*.md"), *_DOCS.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_project_speaks_of_itself_only() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=_ROOT, capture_output=True, text=True, check=True).stdout
+    for name in tracked.splitlines():
+        path = _ROOT / name
+        if path.suffix in (".md", ".py", ".toml", "") and path.is_file() and path.name != "test_docs.py":
+            text = path.read_text(errors="replace")
+            assert "/work/" not in text, name
+            assert "/root/" not in text, name
