@@ -38,7 +38,7 @@ class Settings:
 def read_settings(environ: Mapping[str, str], *, data: Path | None) -> Settings:
     """Flags first, then the environment, then the defaults; BadSetting names what cannot be used."""
     return Settings(
-        data=data if data is not None else _data_folder(environ),
+        data=(data if data is not None else _data_folder(environ)).absolute(),
         sync_ms=_sync_ms(environ.get("SCRUBJAY_SYNC_MS")),
         when_full=_when_full(environ.get("SCRUBJAY_WHEN_FULL")),
         term=environ.get("SCRUBJAY_TERM") or "xterm-256color",

@@ -15,7 +15,7 @@ def test_a_program_that_set_nothing_leaves_only_its_colours() -> None:
 
 
 def test_the_message_after_an_unfinished_line_starts_a_new_one() -> None:
-    assert _left_after(b"prompt$ ").endswith(b"\r\n")
+    assert _left_after(b"prompt$ ").endswith(b"\r\n\x1b[J")
 
 
 def test_every_mode_that_was_switched_on_is_switched_off() -> None:

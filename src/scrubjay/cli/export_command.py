@@ -44,7 +44,7 @@ def command(context: Context, pod: str, output: Path | None, format_: Format | N
         lines = _encode(_readable(tape, step, damage.append), chosen)
         file.writelines(lines)
     if isinstance(lines, CastLines) and lines.replaced:
-        say(f"scrubjay: {lines.replaced} bytes were not UTF-8 and became U+FFFD; --format raw keeps them")
+        say(f"scrubjay: {lines.replaced} places were not UTF-8 and became U+FFFD; --format raw keeps the bytes")
     # What ends an unfinished tape is not damage to what was exported.
     for hurt in damage:
         if hurt.end < tape.end:

@@ -96,5 +96,6 @@ class Modes:
             parts.append(b"\x1b>")
         parts.append(b"\x1b[0m")
         if not alternate and not self._ends_line:
-            parts.append(b"\r\n")
+            # Programs that draw below the cursor would leave that behind the next words.
+            parts.append(b"\r\n\x1b[J")
         return b"".join(parts)

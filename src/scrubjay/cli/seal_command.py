@@ -7,7 +7,6 @@ import click
 from scrubjay.cli.context import Context, emit, human_bytes, json_option, pass_context, pods_argument, progress, say
 from scrubjay.errors import NotATape
 from scrubjay.pods.pod import Pod
-from scrubjay.tape.recover import close_lost_tape
 from scrubjay.tape.seal import Sealed, seal_ended_segments
 
 
@@ -47,7 +46,8 @@ def _seal(pod: Pod) -> tuple[Sealed, int | None]:
     ended = (pod.folder / "end.json").exists()
     try:
         if not ended and not pod.alive:
-            recovered = close_lost_tape(pod.tape(), pod.anchor(), pod.folder).lost_bytes
+            recovery = pod.close_lost_tape()
+            recovered = recovery.lost_bytes if recovery is not None else None
             ended = True
         with progress(f"sealing {pod.name}", pod.tape().stored_bytes) as step:
             sealed = seal_ended_segments(pod.folder / "tape", pod.folder, pod.id, complete=ended, progress=step)

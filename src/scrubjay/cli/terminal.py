@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import termios
+import time
 import tty
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from scrubjay.tape.stream import RecordStream
 _CATCH_UP_BYTES = 4 << 20  # of the tape, looked at for the modes in force
 _SHOWN_BYTES = 64 << 10  # of it, shown
 _EOF = b"\x04"
+_REDRAW_S = 0.05  # in which a program has seen the other size
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class _Joined:
         self._keys = DetachKeys()
         self._outcome: Outcome | None = None
         self._listening = True
+        self._redrawn_at: float | None = None
 
     def catch_up(self, *, from_start: bool) -> None:
         """Show what a late viewer needs, then follow from there."""
@@ -88,8 +91,9 @@ class _Joined:
         poll.register(self._resized, select.POLLIN)
         poll.register(stdin, select.POLLIN)
         while self._outcome is None:
-            ready = poll.poll(DetachKeys.HOLD_S * 1000 if self._keys.holding else None)
-            if not ready:
+            ready = poll.poll(self._patience_ms())
+            self._finish_redraw()
+            if not ready and self._redrawn_at is None:
                 self._type(self._keys.release())
             for fd, _ in ready:
                 if fd == keeper.fileno():
@@ -166,10 +170,18 @@ class _Joined:
         if size is None or not self._is_terminal:
             return
         cols, rows = size
-        if redraw:
-            # A program that draws the whole screen does so again only when the size really changes.
-            self._send({"do": "resize", "cols": cols, "rows": max(2, rows - 1)})
-        self._send({"do": "resize", "cols": cols, "rows": rows})
+        self._redrawn_at = time.monotonic() + _REDRAW_S if redraw else None
+        # A program that draws the whole screen does so again only when it sees another size.
+        self._send({"do": "resize", "cols": cols, "rows": max(2, rows - 1) if redraw else rows})
+
+    def _finish_redraw(self) -> None:
+        if self._redrawn_at is not None and time.monotonic() >= self._redrawn_at:
+            self._send_size(redraw=False)
+
+    def _patience_ms(self) -> float | None:
+        if self._redrawn_at is not None:
+            return max(0.0, self._redrawn_at - time.monotonic()) * 1000
+        return DetachKeys.HOLD_S * 1000 if self._keys.holding else None
 
     def _send(self, meta: Json, tail: bytes = b"") -> None:
         try:

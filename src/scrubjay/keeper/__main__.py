@@ -10,6 +10,9 @@ import os
 import sys
 
 if __name__ == "__main__":
+    # Nobody's child: whoever started it may live on for years and never wait for it.
+    if os.fork():
+        os._exit(0)
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
     from scrubjay.keeper.start import start

@@ -23,9 +23,12 @@ class SpawnFailed(Exception):
 class Agent:
     """A started program on its own terminal."""
 
-    def __init__(self, pid: int, terminal: int) -> None:
+    def __init__(self, pid: int, terminal: int, theirs: int) -> None:
         self.pid = pid
         self.terminal = terminal
+        # The agent's own side is held open too: else the kernel would call the terminal hung up as soon as
+        # the agent closes it, and what the agent shows after it has opened it again would go unheard.
+        self._theirs = theirs
         self.hung_up = False
         self._pending: list[bytes] = []
         self.pending_bytes = 0
@@ -106,6 +109,7 @@ class Agent:
     def close(self) -> None:
         """Give the terminal back; whoever still has it open is hung up."""
         os.close(self.terminal)
+        os.close(self._theirs)
 
 
 def set_size(terminal: int, cols: int, rows: int) -> None:
@@ -116,25 +120,27 @@ def set_size(terminal: int, cols: int, rows: int) -> None:
 def spawn(argv: list[str], cwd: str, environment: dict[str, str], *, cols: int, rows: int) -> Agent:
     """Start a program on a new terminal; SpawnFailed if it cannot be, and then nothing runs."""
     told, tell = os.pipe()
-    pid, terminal = os.forkpty()
+    terminal, theirs = os.openpty()
+    set_size(terminal, cols, rows)
+    pid = os.fork()
     if pid == 0:
-        _become(argv, cwd, environment, tell, cols=cols, rows=rows)
+        _become(argv, cwd, environment, theirs, tell)
     os.close(tell)
     with open(told, "rb") as pipe:
         failure = pipe.read()  # ends when the program is running: its side closes on exec
     if failure:
         os.waitpid(pid, 0)
         os.close(terminal)
+        os.close(theirs)
         raise SpawnFailed(failure.decode("utf-8", "replace"))
-    os.set_inheritable(terminal, False)
     os.set_blocking(terminal, False)
-    return Agent(pid, terminal)
+    return Agent(pid, terminal, theirs)
 
 
-def _become(argv: list[str], cwd: str, environment: dict[str, str], tell: int, *, cols: int, rows: int) -> None:
+def _become(argv: list[str], cwd: str, environment: dict[str, str], terminal: int, tell: int) -> None:
     what = "the terminal"
     try:
-        set_size(0, cols, rows)
+        os.login_tty(terminal)
         # Ignored signals stay ignored across exec, and the keeper and Python ignore some.
         for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)

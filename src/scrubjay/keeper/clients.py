@@ -93,6 +93,9 @@ class Client:
 
 def read_written(writer: TapeWriter, offset: int) -> bytes | None:
     """Bytes of the tape from ``offset`` that are written; None if they are not in a raw segment any more."""
+    recent = writer.recent(offset)
+    if recent is not None:
+        return recent
     end = writer.written
     for first, path in reversed(writer.segments):  # noqa: B007
         if first <= offset:

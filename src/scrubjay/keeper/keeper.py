@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrubjay.tape.writer import Sync
 
 INPUT_MAX_BYTES = 1 << 20  # typed and not taken by the agent; more is refused
+TERMINAL_BYTES = 256 << 10  # more than a terminal can hold of what its program wrote before it ended
 STOP_GRACE_S = 5.0
 LEFTOVER_GRACE_S = 2.0  # between TERM and KILL for what the agent left running
 FAREWELL_S = 2.0  # for followers to take the end of the tape
@@ -59,6 +60,8 @@ class Keeper:
         self._poll = select.poll()
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._leftovers: set[int] = set()
+        self._wait_status: int | None = None
+        self._last_words_bytes = TERMINAL_BYTES
         self._agent_gone = False
         self._was_paused: str | None = None
         self._reading_output = False
@@ -79,6 +82,7 @@ class Keeper:
         self._poll.register(self._wakeup, _READ)
         self._poll.register(self._listener, select.POLLIN)
         self._reap()  # the agent may have ended before the signal handler was there
+        self._settle()
         while not self._over:
             self._turn()
         self._close_tape()
@@ -106,6 +110,7 @@ class Keeper:
         """After every turn: write, sync, tell followers, let time pass."""
         recorder = self._recorder
         recorder.flush()
+        self._record_end()
         for client in list(self._clients.values()):
             client.follow(recorder.writer)
             self._watch_client(client)
@@ -165,16 +170,25 @@ class Keeper:
             if pid == 0:
                 return
             if pid == self._agent.pid:
-                self._agent_ended(wait_status)
+                self._wait_status = wait_status
             elif pid in self._aides:
                 self._aides.discard(pid)
             elif pid in self._leftovers:
                 self._leftover_ended(pid, wait_status)
 
-    def _agent_ended(self, wait_status: int) -> None:
-        while self._recorder.wants_output and self._take_output():
-            self._recorder.flush()  # everything it showed before it ended comes before its end
-        code = os.waitstatus_to_exitcode(wait_status)
+    def _record_end(self) -> None:
+        """Record how the agent ended, after everything it showed before that."""
+        if self._wait_status is None or self._agent_gone:
+            return
+        while self._last_words_bytes > 0:
+            if not self._recorder.wants_output:
+                return  # again when there is room
+            taken = self._take_output()
+            if not taken:
+                break
+            self._last_words_bytes -= taken
+            self._recorder.flush()
+        code = os.waitstatus_to_exitcode(self._wait_status)
         number = -code if code < 0 else None
         self.status = 128 + number if number is not None else code
         self._recorder.note(Kind.EXIT, status=self.status, signal=_signal_name(number))
@@ -228,11 +242,11 @@ class Keeper:
             self._end_leftovers()  # ending one may have orphaned another
 
     def _stop(self, author: str, grace_s: float) -> None:
-        if self._agent_gone:
+        if self._wait_status is not None:
             return
         self._signal(signal.SIGTERM, author)
         self._agent.signal(signal.SIGCONT)  # a stopped agent hears nothing else
-        self._later(grace_s, lambda: None if self._agent_gone else self._signal(signal.SIGKILL, author))
+        self._later(grace_s, lambda: self._signal(signal.SIGKILL, author) if self._wait_status is None else None)
 
     def _signal(self, number: int, author: str) -> None:
         self._recorder.note(Kind.SIGNAL, signal=_signal_name(number), author=author)
@@ -294,9 +308,11 @@ class Keeper:
         self._poll.modify(client.socket, select.POLLIN | (select.POLLOUT if client.waiting else 0))
 
     def _answer(self, client: Client, meta: Meta, tail: bytes) -> None:
-        do = meta.get("do")
+        number: int | None = None
         try:
-            match do:
+            # Nothing else is sent back as it came: a meta that could be read may be too large or deep to be written.
+            number = _whole(meta, "id") if "id" in meta else None
+            match meta.get("do"):
                 case "follow":
                     client.follows_from = _whole(meta, "from")
                     return
@@ -305,23 +321,27 @@ class Keeper:
                 case "resize":
                     self._resize(_whole(meta, "cols"), _whole(meta, "rows"))
                 case "signal":
+                    if self._wait_status is not None:  # its pid may be another process's by now
+                        raise Refused("the agent has ended")
                     self._signal(_signal_number(_text(meta, "signal")), _text(meta, "author"))
                 case "mark":
+                    if self._recorder.ended:
+                        raise Refused("the tape is closed")
                     self._recorder.note(Kind.MARK, label=_text(meta, "label"), author=_text(meta, "author"))
                 case "stop":
-                    self._stop(_text(meta, "author"), float(_whole(meta, "grace_ms")) / 1000)
+                    self._stop(_text(meta, "author"), _whole(meta, "grace_ms") / 1000)
                 case "status":
-                    client.answer({"re": meta.get("id"), "ok": True, "status": self._describe()})
+                    client.answer({"re": number, "ok": True, "status": self._describe()})
                     return
                 case _:
-                    raise Refused(f"{do!r} is not something a keeper does")
+                    raise Refused("that is not something a keeper does")
         except Refused as refusal:
-            client.answer({"re": meta.get("id"), "ok": False, "error": str(refusal)})
+            client.answer({"re": number, "ok": False, "error": str(refusal)})
             return
         self._recorder.flush()
-        if "id" in meta:  # without one nobody waits for the answer
-            re, offset = meta["id"], self._recorder.writer.offset
-            self._recorder.when_synced(lambda: client.answer({"re": re, "ok": True, "offset": offset}))
+        if number is not None:  # without one nobody waits for the answer
+            offset = self._recorder.writer.offset
+            self._recorder.when_synced(lambda: client.answer({"re": number, "ok": True, "offset": offset}))
 
     def _type(self, data: bytes, author: str) -> None:
         if self._agent_gone or self._agent.hung_up:
@@ -385,10 +405,15 @@ class Keeper:
             self._agent.close()
             self._agent.hung_up = True
             self._watch_terminal_no_more()
-        recorder.note(Kind.SEAL, reason="ended")
+        # Twice, because nothing may follow the end: what a failing disk has to say comes before it.
+        self._serve_until_synced()
+        recorder.end("ended")
+        self._serve_until_synced()
+
+    def _serve_until_synced(self) -> None:
         synced: list[bool] = []
-        recorder.when_synced(lambda: synced.append(True))
-        while not synced:
+        self._recorder.when_synced(lambda: synced.append(True))
+        while not synced or self._recorder.paused is not None:
             self._settle()
             for fd, events in self._poll.poll(self._timeout_ms()):
                 if fd == self._wakeup:
@@ -452,7 +477,7 @@ def _text(meta: Meta, name: str) -> str:
 
 def _whole(meta: Meta, name: str) -> int:
     value = meta.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise Refused(f"{name!r} must be a whole number")
     return value
 

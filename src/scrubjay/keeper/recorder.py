@@ -36,15 +36,17 @@ if TYPE_CHECKING:
 CLOCK_EVERY_US = 60_000_000
 CLOCK_JUMP_US = 500_000  # a step the wall clock makes against the forward one that is not mere drift
 RETRY_EVERY_US = 200_000  # on a full disk; "live again" is promised within two seconds
+SYNC_HOLD_MAX_US = 10_000_000  # between syncs on a disk that keeps failing
 ANCHOR_EVERY_US = 5_000_000  # how far behind a power cut may leave the watermark
 
 
 class Gap:
-    """Output that was dropped because the disk was full."""
+    """Output that was dropped because the disk took nothing."""
 
-    __slots__ = ("bytes", "records", "since", "until")
+    __slots__ = ("bytes", "reason", "records", "since", "until")
 
-    def __init__(self, since: int) -> None:
+    def __init__(self, reason: str, since: int) -> None:
+        self.reason = reason
         self.since = self.until = since
         self.bytes = self.records = 0
 
@@ -64,12 +66,15 @@ class Recorder:
         self._began = clock.monotonic_us()
         self._wall_ahead = clock.wall_us()  # wall time minus tape time
         self._clock_due = CLOCK_EVERY_US
-        self._unsynced_since: int | None = None
+        self._unsynced_since: int | None = None  # of what no sync has taken yet
+        self._syncing_since: int | None = None  # of what a sync has taken
         self._anchor_due = 0
+        self._failures_in_a_row = self._sync_not_before = 0
         self._retry_due = 0
         self._gap: Gap | None = None
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._reserve_needed = False
+        self.ended = False  #: whether the tape has its last record
 
     def begin(self, **head: object) -> None:
         """Write the head of the tape."""
@@ -96,7 +101,7 @@ class Recorder:
         at = self.last_output_at = self._check_clock()
         if self.paused is not None:
             if self._gap is None:
-                self._gap = Gap(at)
+                self._gap = Gap(self.paused, at)
             self._gap.bytes += len(data)
             self._gap.records += 1
             self._gap.until = at
@@ -118,6 +123,12 @@ class Recorder:
     def note(self, kind: Kind, **fields: object) -> None:
         """Record anything whose payload is JSON."""
         self._append(kind, self._check_clock(), encode_json(**fields))
+
+    def end(self, reason: str) -> None:
+        """Write the last record of the tape. What would be recorded after it is not: nothing follows it."""
+        self._append(Kind.SEAL, self._check_clock(), encode_json(reason=reason))
+        self.ended = True
+        self.flush()
 
     def when_synced(self, call: Callable[[], None]) -> None:
         """Call back when everything recorded so far survives a power cut."""
@@ -143,7 +154,11 @@ class Recorder:
         at = self._check_clock()
         if at >= self._clock_due and self.paused is None:
             self._clock_due = at + CLOCK_EVERY_US
-            self._append(Kind.CLOCK, at, encode_json(wall=self._clock.wall_us(), reason="minute"))
+            wall = self._clock.wall_us()
+            self._wall_ahead = wall - at  # a slow drift is on the tape now and adds up to no jump
+            self._append(Kind.CLOCK, at, encode_json(wall=wall, reason="minute"))
+        if self.writer.written < self.writer.offset:
+            self.flush()  # of an idle pod this is all there is for the next minute
         if self.paused is not None and at >= self._retry_due:
             self._retry_due = at + RETRY_EVERY_US
             self._retry()
@@ -155,7 +170,7 @@ class Recorder:
         if self.paused is not None:
             due = min(due, self._retry_due)
         if self.writer.sync_due and self._unsynced_since is not None:
-            due = min(due, self._unsynced_since + self._sync_us)
+            due = min(due, max(self._unsynced_since + self._sync_us, self._sync_not_before))
         return max(0, due - at)
 
     def begin_sync(self) -> Sync | None:
@@ -163,12 +178,14 @@ class Recorder:
         if not self.writer.sync_due:
             return None
         at = self.now()
+        if at < self._sync_not_before:
+            return None
         if self._unsynced_since is None:
             self._unsynced_since = at
         in_time = at - self._unsynced_since < self._sync_us
         if in_time and not self._waiting and not self.writer.half_full:
             return None
-        self._unsynced_since = None
+        self._syncing_since, self._unsynced_since = self._unsynced_since, None
         anchor = at >= self._anchor_due
         if anchor:
             self._anchor_due = at + ANCHOR_EVERY_US
@@ -176,14 +193,20 @@ class Recorder:
 
     def finish_sync(self, sync: Sync) -> None:
         """Account for a sync that ran."""
+        since, self._syncing_since = self._syncing_since, None
         if self.writer.finish_sync(sync):
+            self._failures_in_a_row = self._sync_not_before = 0
             synced = self.writer.synced
             ready = [call for offset, call in self._waiting if offset <= synced]
             self._waiting = [(offset, call) for offset, call in self._waiting if offset > synced]
             for call in ready:
                 call()
             return
+        self._unsynced_since = since
         self.sync_failures += 1
+        # A disk that fails again and again gets more time each time; meanwhile the window fills and the agent sleeps.
+        self._failures_in_a_row += 1
+        self._sync_not_before = self.now() + min(SYNC_HOLD_MAX_US, self._sync_us << self._failures_in_a_row)
         reason = sync.error.strerror if sync.error is not None else ""
         self.note(Kind.EVENT, event="tape.sync_failed", error=reason, synced=self.writer.synced)
         self.flush()
@@ -191,11 +214,14 @@ class Recorder:
     @property
     def unsynced_us(self) -> int:
         """The age of the oldest record a power cut would take; 0 when there is none."""
-        if self.writer.synced >= self.writer.offset or self._unsynced_since is None:
+        since = self._syncing_since if self._syncing_since is not None else self._unsynced_since
+        if self.writer.synced >= self.writer.offset or since is None:
             return 0
-        return self.now() - self._unsynced_since
+        return self.now() - since
 
     def _append(self, kind: Kind, at: int, payload: bytes) -> None:
+        if self.ended:
+            return
         if self._unsynced_since is None:
             self._unsynced_since = at
         self.writer.append(kind, at, payload)
@@ -240,7 +266,7 @@ class Recorder:
         if gap is not None:
             self.note(
                 Kind.GAP,
-                reason="disk full",
+                reason=gap.reason,
                 bytes=gap.bytes,
                 records=gap.records,
                 **{"from": gap.since, "to": gap.until},

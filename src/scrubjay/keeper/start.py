@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 def start(folder: str, *, ready: int, lock: int) -> None:
     """Run the pod described in ``folder`` until its tape is closed."""
+    os.chdir("/")  # not to hold on to wherever it was started
     os.set_inheritable(ready, False)
     os.set_inheritable(lock, False)
     with open(os.path.join(folder, "pod.json"), "rb") as file:
@@ -85,9 +86,9 @@ def _assemble(folder: str, pod: dict[str, object]) -> tuple[Keeper, Callable[[],
 
     def finish() -> None:
         writer.close()
+        _remove(os.path.join(folder, "reserve"))  # first: it makes the room for what follows
         _leave(os.path.join(folder, "end.json"), end_facts(keeper.status, writer.offset, clock.wall_us()))
-        for name in ("keeper.sock", "reserve"):
-            _remove(os.path.join(folder, name))
+        _remove(os.path.join(folder, "keeper.sock"))
         os.write(dismiss, b"done\n")
         _run_in_background(seal)
 

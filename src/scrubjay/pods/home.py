@@ -14,6 +14,7 @@ from scrubjay.errors import AmbiguousPod, HomeUnusable, NameTaken, NoSuchPod, Po
 from scrubjay.ids import PodId, PodName
 from scrubjay.pods.pod import Observation, Pod, read_pod
 
+_REMOVED = ".removed"
 _OBSERVERS = 16  # keepers asked at once, so that a few that do not answer hold nobody up
 
 
@@ -116,4 +117,11 @@ class Home:
         """Delete a pod that has ended, with its tape."""
         if pod.alive:
             raise PodRunning(pod.name)
-        shutil.rmtree(pod.folder)
+        with self.changing():
+            # Elsewhere first: a sealer that is still at work must not add to it while it is deleted, and what
+            # is half deleted must not look like a pod.
+            doomed = pod.folder.rename(self.path / "staging" / (pod.id + _REMOVED))
+        for removed in doomed.parent.glob("*" + _REMOVED):  # others were left by a crash in between
+            shutil.rmtree(removed, ignore_errors=True)
+        if doomed.exists():
+            shutil.rmtree(doomed)  # says why it cannot be deleted

@@ -15,7 +15,7 @@ from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod, write_facts
 from scrubjay.tape.anchor import WATERMARK
 from scrubjay.tape.asciicast import limited_lines, read_cast
-from scrubjay.tape.cast_import import Imported, import_cast
+from scrubjay.tape.cast_import import Imported, import_cast, split_command
 from scrubjay.tape.disk import Folder
 from scrubjay.tape.seal import seal_ended_segments
 from scrubjay.tape.watermark import WatermarkFile
@@ -72,7 +72,7 @@ def _write(file: _Counted, source: Path, folder: Path, name: PodName, *, accept_
             "id": tape,
             "name": name,
             "session": session,
-            "argv": [header.command] if header.command else [],
+            "argv": split_command(header.command or ""),
             "cwd": "",
             "cols": header.cols,
             "rows": header.rows,

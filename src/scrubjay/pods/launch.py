@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -27,6 +28,7 @@ from scrubjay.settings import Settings
 
 _KEEPER = Path(scrubjay.__file__).parent / "keeper" / "__main__.py"
 _READY_TIMEOUT_S = 15.0
+_END_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def _start_keeper(folder: Path, environ: Mapping[str, str]) -> None:
         # Taken here and inherited, so that there is no moment in which the pod looks dead.
         fcntl.flock(lock, fcntl.LOCK_EX)
         with open(os.open(folder / "keeper.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as log:
-            keeper = subprocess.Popen(
+            starter = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_KEEPER), str(folder), str(tell), str(lock)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -123,15 +125,28 @@ def _start_keeper(folder: Path, environ: Mapping[str, str]) -> None:
         tell = -1
         failure = _wait_until_ready(ready)
         if failure is not None:
-            keeper.send_signal(signal.SIGTERM)
-            keeper.wait()
-            raise StartFailed(failure)
-        # The keeper outlives this process on purpose; nobody is to wait for it here.
-        keeper.returncode = 0
+            with suppress(ProcessLookupError):
+                os.killpg(starter.pid, signal.SIGTERM)
+        starter.wait()  # it has left the keeper to itself by now
+        if failure is not None:
+            _wait_for_end(ready)
+            raise StartFailed(failure, hint=_last_words(folder))
     finally:
         for fd in (lock, ready, tell):
             if fd >= 0:
                 os.close(fd)
+
+
+def _last_words(folder: Path) -> str | None:
+    """The last line a keeper has left in its log; the folder is about to go."""
+    lines = (folder / "keeper.log").read_text("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else None
+
+
+def _wait_for_end(ready: int) -> None:
+    """Return when a keeper that failed has let go of everything, or will not."""
+    while select.select([ready], [], [], _END_TIMEOUT_S)[0] and os.read(ready, 65536):
+        continue
 
 
 def _wait_until_ready(ready: int) -> str | None:

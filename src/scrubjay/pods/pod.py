@@ -16,6 +16,7 @@ from scrubjay.tape.anchor import Anchor, read_anchor
 from scrubjay.tape.format import Kind
 from scrubjay.tape.reader import Tape
 from scrubjay.tape.record import Json, decode_json
+from scrubjay.tape.recover import Recovery, close_lost_tape
 
 State = Literal["running", "ending", "exited", "lost", "imported"]
 
@@ -47,6 +48,18 @@ class Pod:
     def anchor(self) -> Anchor:
         """What is kept about its tape outside the tape."""
         return read_anchor(self.folder, self.id)
+
+    def close_lost_tape(self) -> Recovery | None:
+        """End the tape of a pod whose keeper is gone; None if it has its end already."""
+        tape = self.tape()
+        sealers = os.open(tape.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # The lock that sealing takes: two who close or seal a tape at once would be in each other's way.
+            fcntl.flock(sealers, fcntl.LOCK_EX)
+            found = close_lost_tape(tape, self.anchor(), self.folder)
+        finally:
+            os.close(sealers)
+        return found if found.last_kind != Kind.SEAL else None
 
     def connect(self) -> Connection:
         """Talk to its keeper; PodNotRunning if there is none."""

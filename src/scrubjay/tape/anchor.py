@@ -7,13 +7,17 @@ is the sealer's.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
+from scrubjay.tape.disk import Folder
 from scrubjay.tape.watermark import Watermark, decode_watermark
 
 WATERMARK = "watermark"
 _SEALS = "seals"
+_SEAL = re.compile(r"(([0-9]+) ([0-9a-f]{64})) ([0-9a-f]{8})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +42,9 @@ def read_anchor(folder: Path, tape: str) -> Anchor:
     except FileNotFoundError:
         lines = []
     for line in lines:
-        fields = line.split()
-        if len(fields) == 2 and fields[0].isdigit():
-            seals[int(fields[0])] = fields[1]
+        match = _SEAL.fullmatch(line)
+        if match is not None and int(match[4], 16) == crc32(match[1].encode()):
+            seals[int(match[2])] = match[3]
     return Anchor(watermark, seals)
 
 
@@ -48,7 +52,10 @@ def add_seal(folder: Path, number: int, digest: bytes) -> None:
     """Keep the digest of a sealed segment; it is on the medium when this returns."""
     fd = os.open(folder / _SEALS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, f"{number} {digest.hex()}\n".encode())
+        line = f"{number} {digest.hex()}"
+        # A line end comes first, too: a line that a power cut left half written must not swallow this one.
+        os.write(fd, f"\n{line} {crc32(line.encode()):08x}\n".encode())
         os.fsync(fd)
     finally:
         os.close(fd)
+    Folder(str(folder)).sync()

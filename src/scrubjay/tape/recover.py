@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scrubjay.tape.anchor import WATERMARK, Anchor
 from scrubjay.tape.disk import File, Folder
-from scrubjay.tape.format import SEGMENT_HEADER_BYTES, Kind, chain_checksum
+from scrubjay.tape.format import SEGMENT_HEADER_BYTES, Kind, chain_checksums
 from scrubjay.tape.payload import encode_json
 from scrubjay.tape.reader import Damage, Tape
 from scrubjay.tape.segment import list_segments
@@ -22,27 +22,27 @@ from scrubjay.tape.writer import TapeWriter
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Where a tape's complete records end and what was cut."""
+    """Where a tape goes on and what is lost."""
 
-    end: int
+    end: int  #: where the next record goes: never below the watermark, for others may hold what was there
     chain: int
     last_at: int
     last_kind: int
-    lost_bytes: int
+    lost_bytes: int  #: after the last record that can be read
 
 
 def find_end(tape: Tape, anchor: Anchor) -> Recovery:
     """Where the writer left off. Damage below the watermark is passed over; above it, it is the torn tail."""
-    synced = anchor.watermark.offset if anchor.watermark is not None else 0
+    synced = max(anchor.watermark.offset if anchor.watermark is not None else 0, tape.sealed_end)
     end = chain = last_at = last_kind = 0
-    for item in tape.scan():
+    for item in tape.runs():
         if isinstance(item, Damage):
             if item.offset >= synced:
                 break
             continue
-        end, last_at, last_kind = item.end, item.at, item.kind
-        chain = chain_checksum(chain, item.checksum)
-    return Recovery(end, chain, last_at, last_kind, max(0, tape.end - end))
+        end, last_at, last_kind = item.end, item.last_at, item.last_kind
+        chain = chain_checksums(chain, item.checksums)
+    return Recovery(max(end, synced), chain, last_at, last_kind, max(tape.end, synced) - end)
 
 
 def reopen(tape: Tape, anchor: Anchor, anchor_folder: Path) -> tuple[TapeWriter, Recovery]:
@@ -50,7 +50,8 @@ def reopen(tape: Tape, anchor: Anchor, anchor_folder: Path) -> tuple[TapeWriter,
     found = find_end(tape, anchor)
     segments = list_segments(tape.folder)
     for file in segments:
-        if file.sealed:
+        # What is before the end is left alone: a sealer may be at work on it.
+        if file.sealed or (file.end is not None and file.end <= found.end):
             continue
         if file.first >= found.end and file.first > 0:
             file.path.unlink()
@@ -59,6 +60,9 @@ def reopen(tape: Tape, anchor: Anchor, anchor_folder: Path) -> tuple[TapeWriter,
     turn = anchor.watermark.turn if anchor.watermark is not None else 0
     path = str(anchor_folder / WATERMARK)
     marks = WatermarkFile(File(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)), tape.id, turn=turn)
+    # Before the other slot is written: the newest one may be no further than the memory of a killed writer's machine.
+    marks.sync()
+    Folder(str(anchor_folder)).sync()
     writer = TapeWriter(
         Folder(str(tape.folder)),
         tape.id,

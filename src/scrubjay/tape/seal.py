@@ -12,10 +12,18 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from zlib import crc32
 
 from scrubjay.tape.anchor import add_seal, read_anchor
-from scrubjay.tape.format import SEALED_MAGIC, SEGMENT_HEADER_BYTES, encode_segment_header
-from scrubjay.tape.reader import Damage, Tape
+from scrubjay.tape.format import (
+    SEALED_MAGIC,
+    SEGMENT_HEADER_BYTES,
+    BadRecord,
+    encode_segment_header,
+    peek_record,
+    skim_records,
+    tape_salt,
+)
 from scrubjay.tape.sealed import FRAME_BYTES, Frame, chain_digest, compress_frame, encode_index
 from scrubjay.tape.segment import RawSegment, SealedSegment, SegmentFile, list_segments
 
@@ -48,74 +56,85 @@ def seal_ended_segments(
 def _seal(
     folder: Path, anchor_folder: Path, tape_id: str, *, complete: bool, progress: Callable[[int], None]
 ) -> Sealed:
-    tape = Tape(folder, tape_id)
     watermark = read_anchor(anchor_folder, tape_id).watermark
     synced = watermark.offset if watermark is not None else 0
     previous, segments, raw_bytes, sealed_bytes = bytes(32), 0, 0, 0
     for file in list_segments(folder):
         raw_path = file.path.with_suffix(".raw")
-        if file.sealed:
-            with closing(SealedSegment(file)) as segment:
-                previous = segment.index.digest
-            if raw_path.exists():  # sealed before, but the sealer died before it was done with it
-                add_seal(anchor_folder, file.number, previous)
-                raw_path.unlink()
-            continue
-        # Unsynced segments may yet be written again elsewhere, so only what is below the watermark is final.
-        if not complete if file.end is None else file.end > synced:
+        try:
+            if file.sealed:
+                previous = _sealed_digest(file)
+                if raw_path.exists():  # sealed before, but the sealer died before it was done with it
+                    add_seal(anchor_folder, file.number, previous)
+                    raw_path.unlink()
+                continue
+            # Unsynced segments may yet be written again elsewhere, so only what is below the watermark is final.
+            if not complete and (file.end is None or file.end > synced):
+                break
+            records = _read_whole(file, tape_id)
+        except BadRecord as error:
+            return Sealed(segments, raw_bytes, sealed_bytes, str(error))
+        if not records:
             break
-        bad = next((item for item in _scan_file(tape, file) if isinstance(item, Damage)), None)
-        if bad is not None:
-            return Sealed(segments, raw_bytes, sealed_bytes, f"damaged at offset {bad.offset}: {bad.why}")
-        size, previous = _seal_segment(tape, file, previous)
+        size, previous = _seal_segment(file, tape_id, records, previous)
         add_seal(anchor_folder, file.number, previous)
-        raw_bytes += raw_path.stat().st_size
-        sealed_bytes += size
-        segments += 1
-        progress(raw_path.stat().st_size)
+        stored = raw_path.stat().st_size
         raw_path.unlink()
+        segments, raw_bytes, sealed_bytes = segments + 1, raw_bytes + stored, sealed_bytes + size
+        progress(stored)
     return Sealed(segments, raw_bytes, sealed_bytes)
 
 
-def _scan_file(tape: Tape, file: SegmentFile) -> Iterator[object]:
-    for item in tape.scan(file.first):
-        if file.end is not None and item.offset >= file.end:
-            return
-        yield item
+def _sealed_digest(file: SegmentFile) -> bytes:
+    with closing(SealedSegment(file)) as segment:
+        if segment.fault is not None:
+            raise BadRecord(f"damaged at offset {file.first}: {segment.fault}")
+        return segment.index.digest
 
 
-def _seal_segment(tape: Tape, file: SegmentFile, previous: bytes) -> tuple[int, bytes]:
-    """Write the sealed file beside the raw one; return its size and digest."""
+def _read_whole(file: SegmentFile, tape_id: str) -> bytes:
+    """All records of a raw segment; BadRecord if any is damaged or missing, for a seal says that they are right."""
     with closing(RawSegment(file)) as raw:
+        if raw.fault is not None:
+            raise BadRecord(f"damaged at offset {file.first}: {raw.fault}")
         records = raw.read(file.first, raw.end - file.first)
+    good, *_ = skim_records(records, offset=file.first, salt=tape_salt(tape_id), stop=-1)
+    if good < len(records):
+        raise BadRecord(f"damaged at offset {file.first + good}")
+    if file.end is not None and file.first + good < file.end:
+        raise BadRecord(f"missing from offset {file.first + good}")
+    return records
+
+
+def _seal_segment(file: SegmentFile, tape_id: str, records: bytes, previous: bytes) -> tuple[int, bytes]:
+    """Write the sealed file beside the raw one; return its size and digest."""
     frames: list[Frame] = []
     packed: list[bytes] = []
     position = SEGMENT_HEADER_BYTES
-    for offset, at, end in _frame_cuts(tape, file):
-        frames.append(Frame(offset, at, position))
-        packed.append(compress_frame(records[offset - file.first : end - file.first]))
-        position += len(packed[-1])
+    for start, end, at in _frame_cuts(records):
+        frame = compress_frame(records[start:end])
+        frames.append(Frame(file.first + start, at, position, crc32(frame)))
+        packed.append(frame)
+        position += len(frame)
     digest = chain_digest(previous, records)
     index = encode_index(frames, end=file.first + len(records), position=position, previous=previous, digest=digest)
-    header = encode_segment_header(tape.id, file.number, file.first, magic=SEALED_MAGIC)
+    header = encode_segment_header(tape_id, file.number, file.first, magic=SEALED_MAGIC)
     _replace(file.path.with_suffix(".sealed"), [header, *packed, index])
     return position + len(index), digest
 
 
-def _frame_cuts(tape: Tape, file: SegmentFile) -> Iterator[tuple[int, int, int]]:
-    """Offset, first at and end of each frame: as many whole records as fit."""
-    start = first_at = end = -1
-    for item in tape.records(file.first):
-        if file.end is not None and item.offset >= file.end:
-            break
-        if start >= 0 and item.end - start > FRAME_BYTES:
-            yield start, first_at, end
-            start = -1
-        if start < 0:
-            start, first_at = item.offset, item.at
-        end = item.end
-    if start >= 0:
-        yield start, first_at, end
+def _frame_cuts(records: bytes) -> Iterator[tuple[int, int, int]]:
+    """Start, end and first at of each frame: as many whole records as fit."""
+    start = first_at = position = 0
+    while (peeked := peek_record(records, position)) is not None:
+        size, at = peeked
+        if position + size - start > FRAME_BYTES:
+            yield start, position, first_at
+            start = position
+        if position == start:
+            first_at = at
+        position += size
+    yield start, position, first_at
 
 
 def _replace(path: Path, parts: list[bytes]) -> None:

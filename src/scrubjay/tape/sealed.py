@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from struct import Struct
 from zlib import crc32
 
-from scrubjay.tape.format import SEALED_MAGIC, SEGMENT_HEADER_BYTES, BadRecord, decode_segment_header
+from scrubjay.tape.format import (
+    SEALED_MAGIC,
+    SEGMENT_HEADER_BYTES,
+    BadRecord,
+    decode_segment_header,
+    peek_record,
+)
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -26,7 +32,7 @@ _OPTIONS: dict[int, int] = {
 }
 FRAME_BYTES = 256 << 10  # of records in one frame, so a read decompresses no more than this
 
-_ENTRY = Struct("<QQQ")
+_ENTRY = Struct("<QQQI")
 _FOOTER = Struct("<QQQ32s32s8s")
 _CRC = Struct("<I")
 FOOTER_BYTES = _FOOTER.size + _CRC.size
@@ -40,6 +46,7 @@ class Frame:
     offset: int  #: of its first byte in the tape
     at: int  #: of its first record
     position: int  #: of its first byte in the file
+    checksum: int  #: CRC-32 of its bytes in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +68,27 @@ def compress_frame(records: bytes) -> bytes:
     return zstd.compress(records, options=_OPTIONS)
 
 
-def decompress_frame(data: bytes, expected_bytes: int) -> bytes:
-    """The records of one frame; BadRecord if it does not yield exactly ``expected_bytes``."""
-    decompressor = zstd.ZstdDecompressor()
-    try:
-        records = decompressor.decompress(data, max_length=expected_bytes + 1)
-    except zstd.ZstdError as error:
-        raise BadRecord(f"a damaged frame: {error}") from error
-    if len(records) != expected_bytes or not decompressor.eof:
+def decompress_frame(data: bytes, expected_bytes: int, checksum: int) -> bytes:
+    """The records of one frame; BadRecord if it is damaged or does not yield exactly ``expected_bytes``."""
+    # zstd's own checksum is of the records: bits that make no difference to those would go unnoticed.
+    if crc32(data) != checksum:
+        raise BadRecord("a damaged frame")
+    records, unused = _decompress(data)
+    if len(records) != expected_bytes or unused:
         raise BadRecord(f"a frame of {len(records)} bytes where {expected_bytes} belong")
     return records
+
+
+def _decompress(data: bytes) -> tuple[bytes, int]:
+    """The frame that ``data`` begins with, and how many bytes are not part of it."""
+    decompressor = zstd.ZstdDecompressor()
+    try:
+        records = decompressor.decompress(data, max_length=FRAME_BYTES + 1)
+    except zstd.ZstdError as error:
+        raise BadRecord(f"a damaged frame: {error}") from error
+    if not decompressor.eof or len(records) > FRAME_BYTES:
+        raise BadRecord("a frame that does not end")
+    return records, len(decompressor.unused_data)
 
 
 def chain_digest(previous: bytes, records: bytes) -> bytes:
@@ -80,31 +98,55 @@ def chain_digest(previous: bytes, records: bytes) -> bytes:
 
 def encode_index(frames: list[Frame], *, end: int, position: int, previous: bytes, digest: bytes) -> bytes:
     """The index and footer that follow the frames, the first byte of which stands at ``position``."""
-    entries = b"".join(_ENTRY.pack(frame.offset, frame.at, frame.position) for frame in frames)
-    packed = zstd.compress(entries, _LEVEL)
-    footer = _FOOTER.pack(position, len(packed), end, previous, digest, _FOOTER_MAGIC)
-    return packed + footer + _CRC.pack(crc32(packed + footer))
+    entries = b"".join(_ENTRY.pack(frame.offset, frame.at, frame.position, frame.checksum) for frame in frames)
+    footer = _FOOTER.pack(position, len(entries), end, previous, digest, _FOOTER_MAGIC)
+    return entries + footer + _CRC.pack(crc32(entries + footer))
 
 
 def decode_footer(footer: bytes) -> tuple[int, int]:
-    """Position and length of the packed index; BadRecord if this is no footer."""
+    """Position and length of the index entries; BadRecord if this is no footer."""
     if len(footer) != FOOTER_BYTES or footer[_FOOTER.size - 8 : _FOOTER.size] != _FOOTER_MAGIC:
         raise BadRecord("no footer")
     position, length, *_ = _FOOTER.unpack_from(footer)
     return position, length
 
 
-def decode_index(header: bytes, packed: bytes, footer: bytes) -> SealedIndex:
+def decode_index(header: bytes, entries: bytes, footer: bytes) -> SealedIndex:
     """What the three parts say; BadRecord if any of them is damaged."""
     tape, number, first = decode_segment_header(header, magic=SEALED_MAGIC)
-    if _CRC.unpack_from(footer, _FOOTER.size)[0] != crc32(packed + footer[: _FOOTER.size]):
+    if _CRC.unpack_from(footer, _FOOTER.size)[0] != crc32(entries + footer[: _FOOTER.size]):
         raise BadRecord("a damaged index")
     position, _, end, previous, digest, _ = _FOOTER.unpack_from(footer)
-    try:
-        entries = zstd.decompress(packed)
-    except zstd.ZstdError as error:
-        raise BadRecord(f"a damaged index: {error}") from error
+    if len(entries) % _ENTRY.size:
+        raise BadRecord("an index of the wrong length")
     frames = tuple(Frame(*entry) for entry in _ENTRY.iter_unpack(entries))
     if not frames or frames[0].position != SEGMENT_HEADER_BYTES or frames[0].offset != first:
         raise BadRecord("an index that does not begin with its segment")
+    ends = [*((frame.offset, frame.position) for frame in frames[1:]), (end, position)]
+    for frame, (frame_end, stop) in zip(frames, ends, strict=True):
+        # Whoever wrote it: a reader must get on with every frame and hold it in memory.
+        if not 0 < frame_end - frame.offset <= FRAME_BYTES or stop <= frame.position:
+            raise BadRecord("an index whose frames do not follow one another")
     return SealedIndex(tape, number, first, end, frames, position, previous, digest)
+
+
+def salvage_index(data: bytes, number: int, first: int) -> SealedIndex:
+    """The index of a sealed file whose own is damaged, from its frames; BadRecord if the first is damaged too."""
+    frames: list[Frame] = []
+    position, offset = SEGMENT_HEADER_BYTES, first
+    while True:
+        window = data[position : position + 2 * FRAME_BYTES]
+        try:
+            records, unused = _decompress(window)
+        except BadRecord:
+            break
+        peeked = peek_record(records, 0)
+        if peeked is None:
+            break
+        packed = window[: len(window) - unused]
+        frames.append(Frame(offset, peeked[1], position, crc32(packed)))
+        position += len(packed)
+        offset += len(records)
+    if not frames:
+        raise BadRecord("neither the index nor the first frame can be read")
+    return SealedIndex("", number, first, offset, tuple(frames), position, b"", b"")

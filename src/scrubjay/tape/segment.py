@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scrubjay.tape.format import (
@@ -15,21 +15,34 @@ from scrubjay.tape.format import (
     decode_segment_header,
     peek_record,
 )
-from scrubjay.tape.sealed import FOOTER_BYTES, SealedIndex, decode_footer, decode_index, decompress_frame
+from scrubjay.tape.sealed import (
+    FOOTER_BYTES,
+    SealedIndex,
+    decode_footer,
+    decode_index,
+    decompress_frame,
+    salvage_index,
+)
 
-_PEEK_BYTES = 1 << 20
-_NAME = re.compile(r"(\d{6})-(\d{20})\.(raw|sealed)")
+_MISNAMED = "a segment under another one's name"
+_NAME = re.compile(r"([0-9]{6,})-([0-9]{20})\.(raw|sealed)")
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
     """A segment's file, and which part of the tape to take from it."""
 
-    path: Path
+    folder: Path
+    name: str
     number: int
     first: int
     end: int | None  #: where the next segment begins; None for the last, which ends where it ends
     sealed: bool
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.folder / self.name
 
 
 def list_segments(folder: Path) -> list[SegmentFile]:
@@ -38,20 +51,20 @@ def list_segments(folder: Path) -> list[SegmentFile]:
     A segment that begins before an older one ends replaces the rest of the older one: that is how a
     writer goes on after a failed sync. A sealed file replaces the raw one it was made from.
     """
-    found: dict[int, tuple[int, bool, Path]] = {}
-    for entry in os.scandir(folder):
-        match = _NAME.fullmatch(entry.name)
+    found: dict[int, tuple[int, bool, str]] = {}
+    for name in os.listdir(folder):
+        match = _NAME.fullmatch(name)
         if match is None:
             continue
         number, first, sealed = int(match[1]), int(match[2]), match[3] == "sealed"
         if number not in found or sealed:
-            found[number] = (first, sealed, folder / entry.name)
+            found[number] = (first, sealed, name)
     segments: list[SegmentFile] = []
     end: int | None = None
     for number in sorted(found, reverse=True):
-        first, sealed, path = found[number]
+        first, sealed, name = found[number]
         if end is None or first < end:
-            segments.append(SegmentFile(path, number, first, end, sealed))
+            segments.append(SegmentFile(folder, name, number, first, end, sealed))
             end = first
     return segments[::-1]
 
@@ -63,15 +76,17 @@ class RawSegment:
         self.file = file
         self._fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         self.tape: str | None = None
-        self.header_fault: str | None = None  # its name says where its records stand, so they stay readable
+        self.fault: str | None = None  #: of its header; its name says where its records stand, so they stay readable
         header = os.pread(self._fd, SEGMENT_HEADER_BYTES, 0)
+        if len(header) < SEGMENT_HEADER_BYTES:
+            return  # begun, and nothing of it is written yet: that it ends too early is for the scan to say
         try:
             self.tape, number, first = decode_segment_header(header)
         except BadRecord as error:
-            self.header_fault = str(error)
+            self.fault = str(error)
         else:
             if (number, first) != (file.number, file.first):
-                self.header_fault = "a segment under another one's name"
+                self.fault = _MISNAMED
 
     @property
     def end(self) -> int:
@@ -85,23 +100,6 @@ class RawSegment:
             limit = min(limit, self.file.end - offset)
         return os.pread(self._fd, max(0, limit), SEGMENT_HEADER_BYTES + offset - self.file.first)
 
-    def offset_at(self, at: int) -> int:
-        """The offset of the first record not before ``at``, or the end."""
-        offset = base = self.file.first
-        chunk = self.read(offset, _PEEK_BYTES)
-        while offset < self.end:
-            peeked = peek_record(chunk, offset - base)
-            if peeked is None:
-                base, chunk = offset, self.read(offset, _PEEK_BYTES)
-                if peek_record(chunk, 0) is None:
-                    break
-                continue
-            size, record_at = peeked
-            if record_at >= at:
-                return offset
-            offset += size
-        return min(offset, self.end)
-
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self._fd)
@@ -114,12 +112,17 @@ class SealedSegment:
         self.file = file
         self._fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         self._frame: tuple[int, bytes] = (-1, b"")
+        self.fault: str | None = None  #: of its header or index; the frames can be found without either
         try:
             self.index = self._read_index()
-        except BadRecord:
-            self.close()
-            raise
-        self.tape = self.index.tape
+        except BadRecord as error:
+            self.fault = str(error)
+            try:
+                self.index = self._salvage_index()
+            except BadRecord:
+                self.close()
+                raise
+        self.tape = self.index.tape or None
 
     def _read_index(self) -> SealedIndex:
         size = os.fstat(self._fd).st_size
@@ -129,7 +132,14 @@ class SealedSegment:
         position, length = decode_footer(footer)
         if position + length + FOOTER_BYTES != size:
             raise BadRecord("an index of the wrong length")
-        return decode_index(header, os.pread(self._fd, length, position), footer)
+        index = decode_index(header, os.pread(self._fd, length, position), footer)
+        if (index.number, index.first) != (self.file.number, self.file.first):
+            raise BadRecord(_MISNAMED)
+        return index
+
+    def _salvage_index(self) -> SealedIndex:
+        data = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
+        return salvage_index(data, self.file.number, self.file.first)
 
     @property
     def end(self) -> int:
@@ -152,7 +162,7 @@ class SealedSegment:
             this = frames[number]
             stop = frames[number + 1].position if number + 1 < len(frames) else self.index.frames_end
             packed = os.pread(self._fd, stop - this.position, this.position)
-            self._frame = (number, decompress_frame(packed, self.frame_end(number) - this.offset))
+            self._frame = (number, decompress_frame(packed, self.frame_end(number) - this.offset, this.checksum))
         return self._frame[1]
 
     def read(self, offset: int, limit: int) -> bytes:
@@ -164,11 +174,14 @@ class SealedSegment:
         return self.frame(number)[start : start + min(limit, self.end - offset)]
 
     def offset_at(self, at: int) -> int:
-        """The offset of the first record not before ``at``, or the end."""
+        """The offset of the first record not before ``at``, or of the damaged frame it may be in, or the end."""
         frames = self.index.frames
         number = max(0, bisect_left(frames, at, key=lambda frame: frame.at) - 1)
         base = offset = frames[number].offset
-        data = self.frame(number)
+        try:
+            data = self.frame(number)
+        except BadRecord:
+            return min(base, self.end)
         while (peeked := peek_record(data, offset - base)) is not None and peeked[1] < at:
             offset += peeked[0]
         return min(offset, self.end)
@@ -182,5 +195,11 @@ Segment = RawSegment | SealedSegment
 
 
 def open_segment(file: SegmentFile) -> Segment:
-    """Open a segment for reading; BadRecord if the file is not one."""
-    return SealedSegment(file) if file.sealed else RawSegment(file)
+    """Open a segment for reading; BadRecord if nothing in it can be read."""
+    if file.sealed:
+        return SealedSegment(file)
+    try:
+        return RawSegment(file)
+    except FileNotFoundError:
+        # Sealed between the listing and this; the sealed file was there before the raw one went.
+        return SealedSegment(replace(file, name=file.path.with_suffix(".sealed").name, sealed=True))

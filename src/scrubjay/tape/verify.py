@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from scrubjay.tape.anchor import Anchor
-from scrubjay.tape.format import BadRecord, Kind, chain_checksum
+from scrubjay.tape.format import BadRecord, Kind, chain_checksums
 from scrubjay.tape.reader import Damage, Tape
-from scrubjay.tape.segment import SealedSegment, list_segments
+from scrubjay.tape.sealed import SealedIndex
+from scrubjay.tape.segment import SealedSegment, SegmentFile, list_segments
 
 Verdict = Literal["clean", "torn", "damaged", "unanchored"]
 
@@ -60,39 +61,10 @@ def verify(
     tape: Tape, anchor: Anchor, *, live: bool = False, progress: Callable[[int], None] = lambda _: None
 ) -> Report:
     """Check every record, the watermark and the seals. A ``live`` tape may end anywhere after its watermark."""
-    synced = anchor.watermark.offset if anchor.watermark is not None else 0
-    damage: list[Hurt] = []
-    records, chain, last_at, end, last_kind = 0, 0, 0, 0, 0
-    torn_bytes = 0
-    chain_known = True
-    reported = 0
-    for item in tape.scan():
-        if isinstance(item, Damage):
-            if item.offset >= synced and not damage and anchor.watermark is not None:
-                # Above the watermark the first bad record ends the tape: what follows was never acknowledged.
-                torn_bytes = max(0, tape.end - item.offset)
-                break
-            damage.append(Hurt(item.offset, item.end, last_at, None, item.why))
-            chain_known = False
-            continue
-        if damage and damage[-1].to_at is None:
-            damage[-1] = _until(damage[-1], item.at)
-        records += 1
-        last_at, last_kind, end = item.at, item.kind, item.end
-        chain = chain_checksum(chain, item.checksum)
-        if chain_known and anchor.watermark is not None and end == synced and chain != anchor.watermark.chain:
-            damage.append(Hurt(0, end, 0, last_at, "the records are not those that were synced"))
-        if end - reported >= 1 << 20:
-            progress(end - reported)
-            reported = end
-    progress(end - reported)
-    if anchor.watermark is None and damage and damage[-1].to_at is None and damage[-1].end >= tape.end:
-        torn_bytes = tape.end - damage.pop().offset
-    if end < synced and not damage:
-        damage.append(Hurt(end, synced, last_at, None, f"{synced - end} bytes that were synced are missing"))
-    sealed, unanchored_seal = _check_seals(tape, anchor)
-    damage.extend(sealed)
-    complete = last_kind == Kind.SEAL and not torn_bytes
+    found = _check_records(tape, anchor, progress)
+    seal_damage, unanchored_seal = _check_seals(tape, anchor)
+    damage = (*found.damage, *seal_damage)
+    complete = found.last_kind == Kind.SEAL and not found.torn_bytes
     verdict: Verdict
     if damage:
         verdict = "damaged"
@@ -102,22 +74,75 @@ def verify(
         verdict = "unanchored"
     else:
         verdict = "clean"
-    return Report(verdict, records, end, last_at, torn_bytes, complete, tuple(damage))
+    return Report(verdict, found.records, found.end, found.last_at, found.torn_bytes, complete, damage)
 
 
-def _until(hurt: Hurt, at: int) -> Hurt:
-    return Hurt(hurt.offset, hurt.end, hurt.from_at, at, hurt.why)
+@dataclass(slots=True)
+class _Found:
+    records: int = 0
+    end: int = 0
+    last_at: int = 0
+    last_kind: int = 0
+    torn_bytes: int = 0
+    damage: list[Hurt] = field(default_factory=list[Hurt])
+
+    def hurt(self, unread: list[Damage], *, until: int | None) -> None:
+        self.damage.extend(Hurt(item.offset, item.end, self.last_at, until, item.why) for item in unread)
+
+
+def _check_records(tape: Tape, anchor: Anchor, progress: Callable[[int], None]) -> _Found:
+    found = _Found()
+    watermark = anchor.watermark
+    marked = watermark.offset if watermark is not None else 0
+    synced = max(marked, tape.sealed_end)
+    chain = 0
+    chain_at_mark = None if marked else 0
+    unread: list[Damage] = []  # since the last record
+    for item in tape.runs(stop=marked):
+        if isinstance(item, Damage):
+            unread.append(item)
+            if item.offset >= synced and watermark is not None:
+                # Above the watermark the first bad record ends the tape: what follows was never acknowledged.
+                break
+            continue
+        found.hurt(unread, until=item.first_at)
+        unread = []
+        chain = chain_checksums(chain, item.checksums)
+        if item.end == marked:
+            chain_at_mark = chain
+        found.records += item.count
+        found.last_at, found.last_kind, found.end = item.last_at, item.last_kind, item.end
+        progress(item.end - item.offset)
+    torn = [item for item in unread if item.offset >= synced]
+    if torn:
+        found.torn_bytes = max(0, tape.end - torn[0].offset)
+    found.hurt([item for item in unread if item.offset < synced], until=None)
+    reached = max([found.end, *(hurt.end for hurt in found.damage)])
+    if reached < synced:
+        found.hurt([Damage(reached, synced, f"{synced - reached} bytes that were synced are missing")], until=None)
+    elif not found.damage and watermark is not None and chain_at_mark != watermark.chain:
+        found.damage.append(Hurt(0, marked, 0, found.last_at, "the records are not those that were synced"))
+    return found
 
 
 def _check_seals(tape: Tape, anchor: Anchor) -> tuple[list[Hurt], bool]:
     """Damage the chain of sealed segments shows, and whether a seal has no anchor."""
     damage: list[Hurt] = []
+
+    def hurt(file: SegmentFile, index: SealedIndex, why: str) -> None:
+        damage.append(Hurt(file.first, index.end, index.frames[0].at, None, why))
+
+    missing = dict(anchor.seals)
     unanchored = False
     previous: bytes | None = bytes(32)
     for file in list_segments(tape.folder):
         if not file.sealed:
+            if missing.pop(file.number, None) is not None:
+                why = "the segment was sealed and is not any more"
+                damage.append(Hurt(file.first, file.end or tape.end, 0, None, why))
             previous = None
             continue
+        anchored = missing.pop(file.number, None)
         try:
             with closing(SealedSegment(file)) as segment:
                 index = segment.index
@@ -127,16 +152,21 @@ def _check_seals(tape: Tape, anchor: Anchor) -> tuple[list[Hurt], bool]:
         except BadRecord:
             previous = None  # the scan has named it already
             continue
+        if segment.fault is not None:
+            previous = None
+            continue
         if index.tape != tape.id:
-            damage.append(Hurt(file.first, index.end, 0, None, f"a segment of another tape, {index.tape}"))
+            hurt(file, index, f"a segment of another tape, {index.tape}")
         elif digest.digest() != index.digest:
-            damage.append(Hurt(file.first, index.end, 0, None, "the segment is not the one that was sealed"))
+            hurt(file, index, "the segment is not the one that was sealed")
         elif previous is not None and index.previous != previous:
-            damage.append(Hurt(file.first, index.end, 0, None, "the segment was not sealed after the one before it"))
-        anchored = anchor.seals.get(file.number)
+            hurt(file, index, "the segment was not sealed after the one before it")
         if anchored is None:
             unanchored = True
         elif anchored != index.digest.hex():
-            damage.append(Hurt(file.first, index.end, 0, None, "the seal is not the one kept outside the tape"))
+            hurt(file, index, "the seal is not the one kept outside the tape")
         previous = index.digest
+    if missing:
+        end = tape.end
+        damage.append(Hurt(end, end, 0, None, f"sealed segment {min(missing)} is not there"))
     return damage, unanchored

@@ -1,7 +1,8 @@
 """How much of a tape was known to be on the medium, kept outside the tape.
 
 Implements docs/tape-format.md, section 5. A bad record below the watermark is damage; one at or
-above it is an ordinary torn tail. Two slots are written in turn, so a torn write costs one step.
+above it is an ordinary torn tail. There are two slots, and only the one that was not synced last is
+written, so a power cut costs the steps since the last sync of the watermark and no more.
 """
 
 from __future__ import annotations
@@ -51,16 +52,21 @@ class WatermarkFile:
 
     def __init__(self, file: Overwritable, tape: str, *, turn: int = 0) -> None:
         self._file, self._tape, self._turn = file, tape, turn
+        self._anchored = True
 
     def put(self, offset: int, chain: int) -> None:
         """Say that everything before ``offset`` is on the medium. Call it after the sync, never before."""
-        self._turn += 1
+        # A power cut can spoil every slot written since the last sync, so the one synced last stays: odd
+        # turns have one slot, even turns the other.
+        self._turn += 1 if self._anchored else 2
+        self._anchored = False
         body = _BODY.pack(_MAGIC, self._tape.encode(), self._turn, offset, chain)
         self._file.overwrite((self._turn % 2) * _SLOT_BYTES, body + _CRC.pack(crc32(body)))
 
     def sync(self) -> None:
         """Return when the watermark itself is on the medium."""
         self._file.sync()
+        self._anchored = True
 
     def close(self) -> None:
         """Give the file back."""

@@ -8,6 +8,8 @@ they can be written again to a new segment: a descriptor whose sync failed is ne
 
 from __future__ import annotations
 
+import errno
+
 from scrubjay.errors import DiskFull, RecordTooLarge
 from scrubjay.tape.disk import FULL
 from scrubjay.tape.format import (
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
             ...
 
 
+_RECENT_BYTES = 256 << 10
 WINDOW_BYTES = 4 << 20  # unsynced records kept in memory; above this the writer asks for a pause
 
 
@@ -118,7 +121,7 @@ class TapeWriter:
         """Begin a tape, or go on with one that ends at ``start`` with ``chain`` in segment ``number``."""
         self.tape = tape
         self.offset = self.written = self.synced = start
-        self.segments_ended = 0
+        self.segments: list[tuple[int, str]] = []  #: first offset and path of each one begun here, newest last
         self._folder, self._watermark = folder, watermark
         self._salt = tape_salt(tape)
         self._segment_bytes, self._window_bytes = segment_bytes, window_bytes
@@ -135,11 +138,17 @@ class TapeWriter:
         self._retiring: list[WritableFile] = []  # those of them that a sync has taken
         self._folder_changed = False
         self._syncing = False
+        self._condemned = False
 
     @property
     def full(self) -> bool:
         """Whether so much waits for a sync that nothing more should be appended before it."""
         return self.offset - self.synced >= self._window_bytes
+
+    @property
+    def half_full(self) -> bool:
+        """Whether it is better to sync now than to come near ``full``."""
+        return self.offset - self.synced >= self._window_bytes // 2
 
     @property
     def sync_due(self) -> bool:
@@ -157,16 +166,27 @@ class TapeWriter:
 
     def flush(self) -> None:
         """Write what was appended. On DiskFull nothing is lost: call again when there is space."""
+        if self._condemned:
+            raise OSError(errno.EBUSY, "the disk is still busy with a failed segment")
         while self._next < len(self._window):
             if self._live is None or self._rotation_due():
                 self._begin_segment(self.written)
             self._write_some()
+
+    def recent(self, offset: int) -> bytes | None:
+        """What is written from ``offset`` on, if that is a little and still in memory."""
+        start, index = self.written, self._next
+        while start > offset >= self.written - _RECENT_BYTES and index > 0:
+            index -= 1
+            start -= len(self._window[index])
+        return b"".join(self._window[index : self._next]) if start == offset else None
 
     def begin_sync(self, *, anchor: bool = False) -> Sync:
         """Take what is written and not synced as one job. Give it back with ``finish_sync``.
 
         ``anchor`` syncs the watermark too; without it a power cut may leave it a few seconds behind.
         """
+        assert not self._syncing, "one sync at a time: give back the one under way first"
         self._syncing = True
         self._retiring, self._ended = self._ended, []
         files = list(self._retiring)
@@ -183,19 +203,37 @@ class TapeWriter:
         """
         self._syncing = False
         if sync.error is not None:
-            self._abandon_segments()
+            self.abandon()
             return False
         for file in self._retiring:
             file.close()
         self._retiring = []
         self._chain_synced = sync.chain
         self._forget_until(sync.end)
+        if self._condemned:
+            self.abandon()
         return True
+
+    def abandon(self) -> None:
+        """Trust the open files no more: the next ``flush`` writes everything unsynced to a new segment."""
+        if self._syncing:
+            # Not before the sync under way is back: its files are in use, and what it reaches counts.
+            self._condemned = True
+            return
+        # The kernel may have dropped the pages it failed to write and will report success next time,
+        # so neither these descriptors nor what they hold since the last good sync count any more.
+        self._condemned = False
+        self._end_live_segment()
+        for file in self._retiring + self._ended:
+            file.close()
+        self._retiring, self._ended = [], []
+        self._next = self._partial = 0
+        self.written, self._chain_written = self.synced, self._chain_synced
 
     def sync(self) -> None:
         """Write and sync everything now, in this thread; OSError if the disk will not."""
         self.flush()
-        while self.sync_due:
+        while self.written > self.synced:
             sync = self.begin_sync(anchor=True).run()
             if not self.finish_sync(sync) and sync.error is not None:
                 self.flush()
@@ -223,6 +261,9 @@ class TapeWriter:
         self._number, self._live, self._live_first = number, file, first
         self._prelude, self._partial = encode_segment_header(self.tape, number, first), 0
         self._folder_changed = True
+        # A segment begun after a failed sync replaces what older ones hold from its first offset on.
+        self.segments = [(start, path) for start, path in self.segments if start < first]
+        self.segments.append((first, file.path))
 
     def _number_path(self, number: int) -> str:
         return f"segment {number} of tape {self.tape}"
@@ -231,7 +272,6 @@ class TapeWriter:
         if self._live is not None:
             self._ended.append(self._live)
             self._live = None
-            self.segments_ended += 1
 
     def _write_some(self) -> None:
         assert self._live is not None
@@ -248,7 +288,7 @@ class TapeWriter:
         room = self._live_first + self._segment_bytes - self.written
         parts = [self._prelude] if self._prelude else []
         parts.append(self._window[self._next][self._partial :])
-        room -= len(parts[-1])
+        room -= len(self._window[self._next])
         for record in self._window[self._next + 1 : self._next + 256]:
             if room <= 0:
                 break
@@ -273,16 +313,6 @@ class TapeWriter:
             count += 1
         del self._window[:count]
         self._next -= count
-
-    def _abandon_segments(self) -> None:
-        # The kernel may have dropped the pages it failed to write and will report success next time,
-        # so neither these descriptors nor what they hold since the last good sync count any more.
-        self._end_live_segment()
-        for file in self._retiring + self._ended:
-            file.close()
-        self._retiring, self._ended = [], []
-        self._next = self._partial = 0
-        self.written, self._chain_written = self.synced, self._chain_synced
 
 
 def _full_or_same(error: OSError, path: str) -> Exception:

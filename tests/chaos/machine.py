@@ -1,0 +1,127 @@
+"""What the kernel says about processes, their descriptors and their terminals."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+_Value = TypeVar("_Value")
+
+_POLL_S = 0.005
+_PROC = Path("/proc")
+_TTY_INDEX = re.compile(r"^tty-index:\s*([0-9]+)$", re.MULTILINE)
+
+
+def eventually(condition: Callable[[], _Value | None], what: str, *, within_s: float) -> _Value:
+    """Wait until ``condition`` gives something true and return it; AssertionError after the deadline."""
+    deadline = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
+        time.sleep(_POLL_S)
+    return value
+
+
+def state_of(pid: int) -> str:
+    """The one letter the kernel has for a process's state; empty when there is no such process."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return stat.rpartition(")")[2].split()[0]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and more than a zombie."""
+    return state_of(pid) not in ("", "Z", "X")
+
+
+def pids() -> list[int]:
+    """Every process there is, zombies included."""
+    return [int(entry) for entry in os.listdir(_PROC) if entry.isdigit()]
+
+
+def command_of(pid: int) -> bytes:
+    """The command line of a process, its words ended by NUL; empty for a zombie or none."""
+    return _read(pid, "cmdline")
+
+
+def environment_of(pid: int) -> bytes:
+    """The environment a process was started with; empty for a zombie or none."""
+    return _read(pid, "environ")
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return (_PROC / str(pid) / name).read_bytes()
+    except OSError:
+        return b""
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes, zombies included, that ``pid`` is the parent of."""
+    found: list[int] = []
+    for child in pids():
+        with suppress(OSError):
+            fields = (_PROC / str(child) / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[1]) == pid:
+                found.append(child)
+    return found
+
+
+def descriptors_of(pid: int) -> dict[int, str]:
+    """What each open descriptor of a process points to."""
+    found: dict[int, str] = {}
+    folder = _PROC / str(pid) / "fd"
+    for entry in os.listdir(folder):
+        with suppress(FileNotFoundError):
+            found[int(entry)] = os.readlink(folder / entry)
+    return found
+
+
+def sockets_of(pid: int) -> set[str]:
+    """The inodes of a process's sockets."""
+    return {target[8:-1] for target in descriptors_of(pid).values() if target.startswith("socket:[")}
+
+
+def unix_sockets() -> set[str]:
+    """The inodes of all unix sockets there are."""
+    lines = (_PROC / "net" / "unix").read_text().splitlines()[1:]
+    return {line.split()[6] for line in lines}
+
+
+def terminals_of(pid: int) -> set[int]:
+    """The numbers of the pseudo-terminals whose controlling side a process holds."""
+    found: set[int] = set()
+    for fd, target in descriptors_of(pid).items():
+        if target.endswith("/ptmx"):
+            with suppress(FileNotFoundError):
+                match = _TTY_INDEX.search((_PROC / str(pid) / "fdinfo" / str(fd)).read_text())
+                if match is not None:
+                    found.add(int(match[1]))
+    return found
+
+
+def resident_kib(pid: int) -> int:
+    """The memory of a process that is not swapped out."""
+    for line in (_PROC / str(pid) / "status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise ProcessLookupError(pid)
+
+
+def is_traced(pid: int) -> bool:
+    """Whether every thread of a process is traced."""
+    statuses = [(task / "status").read_text() for task in (_PROC / str(pid) / "task").iterdir()]
+    return all("TracerPid:\t0\n" not in status for status in statuses)
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Signal one process if it is there."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)

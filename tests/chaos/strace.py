@@ -1,0 +1,52 @@
+"""Faults put into the system calls of a running process, by strace."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaos.machine import eventually, is_alive, is_traced
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """A strace that is at work."""
+
+    log: Path
+
+    def lines(self) -> list[str]:
+        """What it has written so far, without the thread's number, unfinished calls left out."""
+        found: list[str] = []
+        for line in self.log.read_text(errors="replace").splitlines():
+            _, _, call = line.partition(" ")
+            if "<unfinished" not in call:
+                found.append(call.strip())
+        return found
+
+
+@contextmanager
+def tampered(pid: int, log: Path, *, trace: str, inject: Sequence[str] = ()) -> Generator[Tracing]:
+    """Trace all threads of a process and put faults into its calls, until the block or the process ends."""
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.fail("this test needs strace, and a promise is not kept by skipping it: install strace")
+    words = [strace, "-f", "-y", "-qq", "-o", str(log), "-e", f"trace={trace}"]
+    for fault in inject:
+        words += ["-e", f"inject={fault}"]
+    tracer = subprocess.Popen([*words, "-p", str(pid)], process_group=0, stderr=subprocess.PIPE, text=True)
+    try:
+        with suppress(FileNotFoundError, ProcessLookupError):  # a fault may have ended it by now
+            eventually(lambda: is_traced(pid) or tracer.poll() is not None, "strace is attached", within_s=10)
+        assert tracer.poll() is None or not is_alive(pid), tracer.communicate()[1]
+        yield Tracing(log)
+    finally:
+        # strace 6.1 may wait for ever for a thread of a process that was killed: then it can only be killed too.
+        tracer.send_signal(signal.SIGTERM if is_alive(pid) else signal.SIGKILL)
+        tracer.communicate(timeout=10)

@@ -1,0 +1,86 @@
+"""R13: a descriptor whose sync failed once is never synced again; its records are written to a new segment."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+from chaos.fleet import Fleet
+from chaos.machine import eventually, kill
+from chaos.strace import tampered
+
+_SYNC = re.compile(r"fdatasync\([0-9]+<([^>]*)>\)\s*=\s*(-?[0-9]+)")
+
+
+def test_r13_after_a_failed_sync_a_new_segment_holds_everything_and_the_old_one_is_never_synced(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    member = fleet.metronome("m", "--rate", "2000", "--every-ms", "5")
+    fleet.cli("mark", "m", "before")
+    acknowledged = ["before"]
+
+    with tampered(
+        member.keeper_pid,
+        tmp_path / "strace",
+        trace="fdatasync",
+        inject=["fdatasync:error=EIO:when=1"],
+    ) as tracing:
+        with member.pod.connect() as keeper:
+            for number in range(20):
+                label = f"mark {number}"
+                keeper.ask({"do": "mark", "label": label, "author": "test"})
+                acknowledged.append(label)
+        failures = fleet.ps()["m"]["sync_failures"]
+        reached = member.progress
+        eventually(lambda: member.progress > reached + 500, "the agent goes on", within_s=5)
+    syncs = [(match[1], int(match[2])) for line in tracing.lines() if (match := _SYNC.match(line))]
+    fleet.finish(member)
+
+    assert failures == 1
+    (failed, result), *others = syncs
+    assert result == -1
+    assert "000001-" in failed
+    assert failed not in [path for path, _ in others]
+    assert all(result == 0 for _, result in others)
+    assert any("000002-" in path for path, _ in others)
+    (event,) = member.events("tape.sync_failed")
+    assert event["error"] == "Input/output error"
+    fleet.assert_clean(member)
+    assert [name[:6] for name in member.segments(".sealed")] == ["000001", "000002"]
+    assert member.labels() == acknowledged
+    assert member.ledger().faults == (0, 0, 0)
+
+
+def test_r13_nothing_is_acknowledged_while_syncs_fail(fleet: Fleet, tmp_path: Path) -> None:
+    member = fleet.metronome("m", "--rate", "100")
+
+    with tampered(
+        member.keeper_pid, tmp_path / "strace", trace="fdatasync", inject=["fdatasync:error=EIO:when=1..2"]
+    ) as tracing:
+        fleet.cli("mark", "m", "acknowledged late")
+        results = [line.partition(" = ")[2] for line in tracing.lines() if line.startswith("fdatasync")]
+
+    assert [result.startswith("-1 EIO") for result in results[:3]] == [True, True, False]
+    assert member.labels() == ["acknowledged late"]
+    assert len(member.events("tape.sync_failed")) == 2
+    fleet.finish(member)
+    assert member.ledger().faults == (0, 0, 0)
+    fleet.assert_clean(member)
+
+
+def test_r13_the_last_sync_of_a_tape_may_fail_too(fleet: Fleet, tmp_path: Path) -> None:
+    member = fleet.metronome("m", "--wait", "--rate", "0", "--count", "100")
+    eventually(member.log.exists, "the agent waits for its start", within_s=5)
+    fleet.cli("mark", "m", "all is synced")
+
+    with tampered(member.keeper_pid, tmp_path / "strace", trace="fdatasync", inject=["fdatasync:error=EIO:when=1..2"]):
+        kill(member.agent_pid, signal.SIGUSR1)
+        eventually(lambda: not member.pod.alive, "the keeper has ended", within_s=10)
+
+    ledger = member.ledger()
+    assert ledger.faults == (0, 0, 0)
+    assert ledger.last == 99
+    assert len(member.events("tape.sync_failed")) >= 1
+    fleet.assert_clean(member)
+    assert fleet.ps()["m"]["description"] == "exited 0"

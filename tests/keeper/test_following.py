@@ -1,0 +1,104 @@
+"""Those who follow a tape see what is on it, from where they ask, and nothing that could still be lost."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+
+from chaos.fleet import Fleet, Member
+from chaos.machine import eventually, kill
+from scrubjay.errors import KeeperGone
+from scrubjay.pods.connection import Connection
+from scrubjay.tape.format import Kind
+from scrubjay.tape.record import Record
+from scrubjay.tape.stream import RecordStream
+
+
+def _follow(member: Member, keeper: Connection, offset: int) -> RecordStream:
+    keeper.send({"do": "follow", "from": offset})
+    return RecordStream(member.pod.id, offset)
+
+
+def _read_to_the_end(keeper: Connection, stream: RecordStream, found: list[Record]) -> object:
+    """Take everything until the connection ends; the status the keeper said goodbye with, if it did."""
+    ended: object = None
+    keeper.socket.settimeout(10)
+    try:
+        while True:
+            for meta, tail in keeper.receive():
+                if "tape" in meta:
+                    found += stream.feed(tail)
+                ended = meta.get("ended", ended)
+    except KeeperGone:
+        return ended
+
+
+def test_a_follower_gets_every_record_to_the_last_and_the_status(fleet: Fleet) -> None:
+    member = fleet.metronome("m", "--rate", "2000", "--count", "1000")
+    found: list[Record] = []
+
+    with member.pod.connect() as keeper:
+        ended = _read_to_the_end(keeper, _follow(member, keeper, 0), found)
+
+    assert ended == 0
+    assert found == member.records()
+    assert found[-1].kind == Kind.SEAL
+
+
+def test_what_a_follower_was_shown_survives_the_keeper(fleet: Fleet) -> None:
+    member = fleet.metronome("m", "--rate", "20000", "--every-ms", "1")
+    found: list[Record] = []
+
+    with member.pod.connect() as keeper:
+        stream = _follow(member, keeper, 0)
+        while len(found) < 200:
+            for _, tail in keeper.receive():
+                found += stream.feed(tail)
+        kill(member.keeper_pid)
+        _read_to_the_end(keeper, stream, found)
+    eventually(lambda: not member.pod.alive, "the keeper is gone", within_s=5)
+
+    assert member.records()[: len(found)] == found
+
+
+def test_a_late_follower_begins_where_it_asks_to(fleet: Fleet) -> None:
+    member = fleet.start("m", "sh", "-c", "echo one; read x; echo two")
+    eventually(lambda: b"one" in member.output(), "it shows the first line", within_s=5)
+    first = member.records()
+    found: list[Record] = []
+
+    with member.pod.connect() as keeper:
+        stream = _follow(member, keeper, first[-1].end)
+        keeper.send({"do": "write", "author": "test"}, b"\n")
+        _read_to_the_end(keeper, stream, found)
+
+    assert first + found == member.records()
+
+
+def test_a_follower_is_told_to_read_sealed_segments_from_their_files(fleet: Fleet) -> None:
+    code = "import os, tty; tty.setraw(1)\nfor _ in range(18): os.write(1, bytes(1 << 20))\nos.read(0, 1)"
+    member = fleet.start("m", sys.executable, "-I", "-S", "-c", code)
+    eventually(lambda: member.segments(".sealed") and len(member.segments(".raw")) == 1, "one is sealed", within_s=30)
+
+    with member.pod.connect() as keeper:
+        keeper.send({"do": "follow", "from": 0})
+        ((meta, _),) = keeper.receive()
+
+    assert meta == {"sealed": 0}
+    assert fleet.cli("verify", "m").stdout == "m: clean\n"
+
+
+def test_a_follower_that_reads_nothing_delays_the_end_by_two_seconds_at_most(fleet: Fleet) -> None:
+    member = fleet.metronome("m", "--wait", "--rate", "0", "--long", "--count", "20000")
+    eventually(member.log.exists, "the agent waits for its start", within_s=5)
+
+    with member.pod.connect() as keeper:
+        keeper.send({"do": "follow", "from": 0})
+        kill(member.agent_pid, signal.SIGUSR1)
+        eventually(lambda: member.records(Kind.EXIT), "the agent has ended", within_s=10)
+        began = time.monotonic()
+        eventually(lambda: not member.pod.alive, "the keeper has ended", within_s=5)
+
+    assert time.monotonic() - began < 4
+    assert member.ledger().last == 19_999
