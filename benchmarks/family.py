@@ -62,6 +62,13 @@ def run_family(argv: list[str], environ: Mapping[str, str], log: Path) -> Effort
     return Effort(began_wall_us, wall_s, cpu_s, parent_cpu_s)
 
 
+def wait_for_calm() -> None:
+    """Return when no child is left, adopted or not."""
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
 def reap_ended() -> None:
     """Let go of adopted children that have ended since."""
     with suppress(ChildProcessError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -10,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.family import reap_ended, wait_for_calm
 from benchmarks.plan import MB, Plan
+from benchmarks.recorders import finish_sealing
 from benchmarks.report import Cell, Report, Table, Target, middle, percentile
 from benchmarks.streams import COLS, ROWS, write_log
 from scrubjay.ids import new_pod_id
-from scrubjay.keeper.processes import descendants
+from scrubjay.keeper.processes import adopt_orphans, descendants
 from scrubjay.pods.home import Home
 from scrubjay.pods.launch import StartRequest, start_pod
 from scrubjay.pods.pod import Pod
@@ -50,6 +51,7 @@ class _Memory:
 def measure(plan: Plan) -> Report:
     """Measure keepers, then tapes."""
     report = Report("keeper")
+    adopt_orphans()
     stream = write_log(plan.stream("log"), plan.size_bytes)
     _measure_start(plan, report)
     _measure_memory(plan, report, stream)
@@ -66,6 +68,7 @@ def _measure_start(plan: Plan, report: Report) -> None:
             pod = start("cat")
             taken_ms.append((time.perf_counter() - began) * 1e3)
             _end(pod)
+            wait_for_calm()  # its sealer is not to run beside the next start
     row = [percentile(taken_ms, percent) for percent in (50, 95)]
     report.tables.append(
         Table(
@@ -179,12 +182,11 @@ def _home(plan: Plan) -> Generator[Callable[..., Pod]]:
 
 def _end(pod: Pod) -> None:
     """Stop a pod and return when its keeper and its sealer are gone."""
-    keeper = _keeper_pid(pod)
     with pod.connect() as connection:
         connection.send({"do": "stop", "author": "benchmark", "grace_ms": 1000})
     _wait_until(lambda: not pod.alive, 10)
-    _wait_until(lambda: not list((pod.folder / "tape").glob("*.raw")), _FLOODED_S)
-    _reap(keeper)
+    finish_sealing(pod.folder)
+    reap_ended()
 
 
 def _keeper_pid(pod: Pod) -> int:
@@ -232,11 +234,6 @@ def _wait_until(done: Callable[[], bool], limit_s: float) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"not done in {limit_s:g} s")
         time.sleep(0.01)
-
-
-def _reap(pid: int) -> None:
-    """Wait for a keeper: start_pod made it this process's child and leaves it to whoever outlives it."""
-    os.waitpid(pid, 0)
 
 
 def _timed(work: Callable[[], object]) -> float:

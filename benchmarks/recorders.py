@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,10 @@ from benchmarks.plan import PEERS, SCRUBJAY
 from benchmarks.streams import COLS, ROWS
 from scrubjay.tape.format import Kind
 from scrubjay.tape.reader import Tape
+from scrubjay.tape.seal import seal_ended_segments
 
 _HERE = Path(__file__).parent
+_SEALED_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Recording:
     recorder_cpu_s: float | None  #: of the recorder's background process alone, where it has one
     kept: Path | None  #: the file with the bytes, where there is one file
     agent_s: float | None = None  #: from the beginning of the tape to the agent's end, by the tape's own clock
+    unsealed: int = 0  #: segments that are still raw when everything has ended
 
 
 class Recorder(Protocol):
@@ -76,7 +80,7 @@ class Scrubjay:
         self._environ = environ
 
     def record(self, stream: Path, folder: Path) -> Recording:
-        """Record into a data directory of its own, and return when the tape is sealed too."""
+        """Record into a data directory of its own, and return when its sealers have ended too."""
         home = folder / "home"
         size = ["--cols", str(COLS), "--rows", str(ROWS)]
         argv = [str(SCRUBJAY), "--data", str(home), "run", "-d", "--name", "bench", *size, "--", "cat", str(stream)]
@@ -84,7 +88,8 @@ class Scrubjay:
         (pod,) = (home / "pods").iterdir()
         ended_wall_us = int(json.loads((pod / "end.json").read_bytes())["wall"])
         wall_s = (ended_wall_us - effort.began_wall_us) / 1e6
-        return Recording(wall_s, effort.cpu_s, effort.parent_cpu_s, None, _agent_s(pod))
+        unsealed = len(list((pod / "tape").glob("*.raw")))
+        return Recording(wall_s, effort.cpu_s, effort.parent_cpu_s, None, _agent_s(pod), unsealed)
 
     def export(self, folder: Path, format_: str, target: Path) -> Path:
         """What the recording in ``folder`` holds, in one of the formats of ``scrubjay export``."""
@@ -185,6 +190,18 @@ def peers(environ: Mapping[str, str]) -> tuple[list[Recorder], list[str]]:
         found.append(recorder)
         versions.append(f"{recorder.name}: {told.strip()}")
     return found, versions
+
+
+def finish_sealing(pod: Path) -> int:
+    """Seal what is raw of a pod that has ended, after whoever is sealing it now; how many segments that were."""
+    sealed, deadline = 0, time.monotonic() + _SEALED_S
+    while list((pod / "tape").glob("*.raw")):
+        done = seal_ended_segments(pod / "tape", pod, pod.name, complete=True)
+        sealed += done.segments
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not sealed in {_SEALED_S:g} s: {done.left}")
+        time.sleep(0.05)
+    return sealed
 
 
 def _agent_s(pod: Path) -> float | None:

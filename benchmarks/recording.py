@@ -103,9 +103,11 @@ def _explain_scrubjay(rows: list[_Row]) -> str:
     ours = [recording for row in rows for recording in row.recordings if recording.agent_s is not None]
     whole_s = middle([recording.wall_s for recording in ours])
     agent_s = middle([recording.agent_s for recording in ours if recording.agent_s is not None])
+    unsealed = sum(recording.unsealed > 0 for recording in ours)
     return (
         f"Scrubjay's {whole_s:.2f} s are {agent_s:.2f} s from the tape's beginning to the agent's end, the rest is the "
         "command's start and the last sync; CPU s includes sealing, own is the keeper's alone"
+        + (f"; in {unsealed} of {len(ours)} runs its own sealers left segments raw" if unsealed else "")
     )
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.plan import SCRUBJAY, Plan
-from benchmarks.recorders import Scrubjay
+from benchmarks.recorders import Scrubjay, finish_sealing
 from benchmarks.report import Report, Table, Target
 from benchmarks.streams import STREAMS
 
@@ -55,8 +55,7 @@ def _compare(name: str, cast: Path, home: Path) -> tuple[str | float, ...]:
     data = cast.read_bytes()
     packed = len(zstd.compress(data, level=3))
     (pod,) = (home / "pods").iterdir()
-    if left := list((pod / "tape").glob("*.raw")):
-        raise AssertionError(f"{left} is not sealed")
+    finish_sealing(pod)
     tape, whole = _stored_bytes(pod / "tape"), _stored_bytes(pod)
     return name, len(data) / 1e3, packed / 1e3, tape / 1e3, tape / packed, whole / 1e3, whole / packed
 

@@ -39,6 +39,7 @@ from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Observation, Pod
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json, Record
+from scrubjay.tape.segment import list_segments
 
 METRONOME = Path(__file__).parent.parent / "agents" / "metronome.py"
 SCRUBJAY = Path(sys.executable).parent / "scrubjay"
@@ -90,6 +91,12 @@ class Member:
     def ledger(self) -> Ledger:
         """What its tape holds of its metronome's numbers."""
         return tape_ledger(self.pod.tape())
+
+    @property
+    def sealed(self) -> bool:
+        """Whether its tape is sealed from its first to its last segment, and the sealer is done with each."""
+        files = list_segments(self.pod.folder / "tape")
+        return not any(file.path.with_suffix(".raw").exists() for file in files)
 
     def segments(self, ending: str) -> list[str]:
         """The names of its tape's files with that ending."""
@@ -303,8 +310,7 @@ class Fleet:
         """Wait until the tapes of pods that have ended were sealed by themselves; then ``verify`` calls them clean."""
         for member in members:
             # Not before: a tape that is verified while it is sealed may be called unanchored.
-            eventually(lambda: not member.segments(".raw"), f"{member.name} was sealed", within_s=_SEALED_S)  # noqa: B023
-            assert member.segments(".sealed")
+            eventually(lambda: member.sealed, f"{member.name} was sealed", within_s=_SEALED_S)  # noqa: B023
         names = [member.name for member in members]
         assert self.cli("verify", *names).stdout == "".join(f"{name}: clean\n" for name in names)
 

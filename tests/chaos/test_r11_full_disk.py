@@ -86,7 +86,7 @@ def test_r11_while_the_disk_is_full_pods_are_listed_and_deleted_and_typing_is_re
     fleet: Fleet, disk: SmallDisk
 ) -> None:
     ended = fleet.start("ended", "echo", "hello")
-    eventually(lambda: not ended.pod.alive and not ended.segments(".raw"), "it has ended", within_s=20)
+    eventually(lambda: not ended.pod.alive and ended.sealed, "it has ended", within_s=20)
     member = fleet.metronome("m", *_BEAT)
 
     disk.fill()

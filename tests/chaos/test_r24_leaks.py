@@ -68,7 +68,7 @@ def test_r24_starting_and_stopping_pods_leaves_nothing_behind(fleet: Fleet) -> N
 
 def test_r24_a_pod_can_be_deleted_as_soon_as_it_has_ended(fleet: Fleet) -> None:
     home = Home(fleet.data)
-    for _ in range(sized(20, 200)):
+    for _ in range(sized(8, 200)):
         pod = _start(fleet)
         _stop(pod)
         tape = pod.folder / "tape"

@@ -46,7 +46,7 @@ def test_folders_are_0700_and_files_and_the_socket_0600(fleet: Fleet) -> None:
         os.umask(before)
     running = _modes(fleet.data)
     fleet.finish(member)
-    eventually(lambda: not member.segments(".raw"), "the tape was sealed", within_s=20)
+    eventually(lambda: member.sealed, "the tape was sealed", within_s=20)
 
     for modes in (running, _modes(fleet.data)):
         for name, mode in modes.items():

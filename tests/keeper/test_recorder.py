@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from faulty_disk import FaultyDisk
-from keeper.rig import SYNC_US, WINDOW_BYTES, Rig
+from keeper.rig import RESERVE_BYTES, SYNC_US, WINDOW_BYTES, Rig
 from scrubjay.clock import SystemClock
 from scrubjay.tape.format import Kind
 
@@ -279,6 +279,33 @@ def test_r13_a_disk_that_keeps_failing_is_asked_less_and_less_often_and_nothing_
     assert rig.events() == ["tape.sync_failed"] * 8
 
 
+def test_r13_a_sync_that_works_again_ends_the_caution(rig: Rig) -> None:
+    rig.disk.fail_sync(1, 2, 3)
+    rig.sync_all()
+    rig.disk.fail_sync(1)
+    rig.mark("waits")
+    rig.sync()
+    failed_at = rig.recorder.now()
+
+    while not rig.acknowledged:
+        rig.clock.advance(0.05)
+        rig.sync()
+
+    assert rig.recorder.sync_failures == 4
+    assert rig.recorder.now() - failed_at == 2 * SYNC_US
+
+
+def test_r13_what_a_failed_sync_left_behind_is_as_old_as_it_was(rig: Rig) -> None:
+    rig.sync_all()
+    rig.recorder.output(b"x")
+    rig.clock.advance(0.2)
+    rig.disk.fail_sync(1)
+    rig.sync()
+    rig.clock.advance(0.1)
+
+    assert rig.recorder.unsynced_us == 300_000
+
+
 def test_r13_records_made_during_a_sync_that_fails_are_kept_in_order(rig: Rig) -> None:
     rig.recorder.output(b"one ")
     rig.clock.advance(0.2)
@@ -351,6 +378,26 @@ def test_r11_the_room_that_the_reserve_gave_up_is_not_taken_for_room(rig: Rig) -
     rig.clock.advance(1)
     rig.sync()
     assert rig.recorder.paused == "disk full"
+
+
+def test_r11_room_for_the_reserve_alone_is_given_back_again(rig: Rig) -> None:
+    rig.sync_all()
+    rig.fill()
+    rig.recorder.output(bytes(RESERVE_BYTES + 1000))
+    rig.recorder.flush()
+    rig.disk.room = RESERVE_BYTES
+
+    rig.clock.advance(0.2)
+    rig.sync()
+
+    assert rig.recorder.paused == "disk full"
+    assert not rig.reserve.held
+    assert rig.disk.room == RESERVE_BYTES
+    rig.free()
+    rig.clock.advance(0.2)
+    rig.sync()
+    assert rig.recorder.paused is None
+    assert rig.output() == bytes(RESERVE_BYTES + 1000)
 
 
 def test_r11_what_is_acknowledged_during_a_pause_is_synced(rig: Rig) -> None:

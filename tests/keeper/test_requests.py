@@ -97,7 +97,7 @@ def test_bytes_that_are_no_frame_end_the_connection_and_nothing_else(shared_memb
 
 
 def test_no_request_ends_a_keeper(shared_member: Member) -> None:
-    @settings(max_examples=sized(150, 5000), deadline=None)
+    @settings(max_examples=sized(100, 5000), deadline=None)
     @given(metas=st.lists(_METAS, min_size=1, max_size=8), tail=st.binary(max_size=200))
     def holds(metas: list[tuple[object, Json]], tail: bytes) -> None:
         assume(not any(do == "signal" and fields.get("signal") for do, fields in metas))

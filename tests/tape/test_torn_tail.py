@@ -9,7 +9,7 @@ from random import Random
 from typing import Literal
 
 import pytest
-from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, content_of, make_tape
+from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
 
 from scrubjay.tape.anchor import WATERMARK
 from scrubjay.tape.disk import Folder
@@ -201,6 +201,32 @@ def test_segments_that_begin_after_the_last_good_byte_are_removed(ram_path: Path
     assert tape.segments() == paths[:2]
     assert tape.records() == kept
     assert sum(path.stat().st_size - SEGMENT_HEADER_BYTES for path in paths[:2]) == recovery.end
+
+
+def test_what_a_newer_segment_had_replaced_does_not_come_back_when_that_is_removed(ram_path: Path) -> None:
+    contents = outputs(30)
+    writer = begin_tape(ram_path, segment_bytes=700)
+    for content in contents[:5]:
+        writer.append(*content)
+    writer.sync()
+    for content in contents[5:]:
+        writer.append(*content)
+    writer.flush()
+    tape = TapeOnDisk(ram_path, TAPE_ID)
+    assert len(tape.segments()) > 2
+    synced = writer.synced
+    writer.abandon()
+    writer.close()
+    # A failed sync, a new segment, and the power was cut before anything was in it.
+    (tape.folder / f"000009-{synced:020d}.raw").write_bytes(b"")
+    assert tape.contents() == contents[:5]
+
+    writer, recovery = reopen(tape.open(), tape.anchor(), tape.root)
+    writer.close()
+
+    assert recovery.end == synced
+    assert tape.contents() == contents[:5]
+    assert [path.name[:6] for path in tape.segments()] == ["000001"]
 
 
 def test_a_tape_of_nothing_but_an_empty_file_goes_on_from_the_start(ram_path: Path) -> None:

@@ -476,3 +476,18 @@ print(*sorted(set({heavy!r}) & set(sys.modules)))
     run = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
 
     assert run.stdout.split() == costs.split()
+
+
+def test_what_is_written_and_still_in_memory_is_at_hand_for_followers() -> None:
+    bench = Bench(FaultyDisk())
+    ends = [bench.writer.append(*content) for content in CONTENTS[:10]]
+    bench.writer.flush()
+    bench.writer.append(*CONTENTS[10])
+    stream = bench.segments[0].contents[SEGMENT_HEADER_BYTES:]
+
+    for end in ends:
+        assert bench.writer.recent(end) == stream[end:]
+    assert bench.writer.recent(ends[0] + 1) is None
+    assert bench.sync()
+    assert bench.writer.recent(ends[0]) is None
+    assert bench.writer.recent(ends[-1]) == b""

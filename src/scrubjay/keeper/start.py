@@ -46,7 +46,8 @@ def _assemble(folder: str, pod: dict[str, object]) -> tuple[Keeper, Callable[[],
     tape = str(pod["id"])
     tape_folder = os.path.join(folder, "tape")
     watermark = WatermarkFile(Folder(folder).create("watermark"), tape)
-    writer = TapeWriter(Folder(tape_folder), tape, watermark=watermark)
+    above = (folder, os.path.dirname(folder))
+    writer = TapeWriter(Folder(tape_folder, above=above), tape, watermark=watermark)
     recorder = Recorder(
         writer,
         clock,

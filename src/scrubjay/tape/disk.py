@@ -37,8 +37,9 @@ class File:
 class Folder:
     """The directory of one tape's files."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, *, above: tuple[str, ...] = ()) -> None:
+        """``above`` are folders as new as this one, whose entries a sync must reach too."""
+        self.path, self._above = path, above
 
     def create(self, name: str) -> File:
         """Make a new file; it is an error if it exists."""
@@ -47,11 +48,12 @@ class Folder:
 
     def sync(self) -> None:
         """Return when the names of the files created are on the medium."""
-        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        for path in (self.path, *self._above):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
 
 class Reserve:

@@ -7,6 +7,7 @@ the tape says so.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from scrubjay.tape.disk import File, Folder
 from scrubjay.tape.format import SEGMENT_HEADER_BYTES, Kind, chain_checksums
 from scrubjay.tape.payload import encode_json
 from scrubjay.tape.reader import Damage, Tape
-from scrubjay.tape.segment import list_segments
+from scrubjay.tape.segment import list_raw_files, list_segments
 from scrubjay.tape.watermark import WatermarkFile
 from scrubjay.tape.writer import TapeWriter
 
@@ -48,15 +49,8 @@ def find_end(tape: Tape, anchor: Anchor) -> Recovery:
 def reopen(tape: Tape, anchor: Anchor, anchor_folder: Path) -> tuple[TapeWriter, Recovery]:
     """Cut the torn tail and open a writer after the last complete record. The caller is the only writer."""
     found = find_end(tape, anchor)
-    segments = list_segments(tape.folder)
-    for file in segments:
-        # What is before the end is left alone: a sealer may be at work on it.
-        if file.sealed or (file.end is not None and file.end <= found.end):
-            continue
-        if file.first >= found.end and file.first > 0:
-            file.path.unlink()
-        elif file.path.stat().st_size > SEGMENT_HEADER_BYTES + found.end - file.first:
-            os.truncate(file.path, SEGMENT_HEADER_BYTES + found.end - file.first)
+    number = list_segments(tape.folder)[-1].number
+    _cut(tape.folder, found.end)
     turn = anchor.watermark.turn if anchor.watermark is not None else 0
     path = str(anchor_folder / WATERMARK)
     marks = WatermarkFile(File(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)), tape.id, turn=turn)
@@ -69,9 +63,34 @@ def reopen(tape: Tape, anchor: Anchor, anchor_folder: Path) -> tuple[TapeWriter,
         watermark=marks,
         start=found.end,
         chain=found.chain,
-        number=segments[-1].number,
+        number=number,
     )
     return writer, found
+
+
+def _cut(folder: Path, end: int) -> None:
+    """Remove what raw segments hold from ``end`` on, also where a newer one has replaced it.
+
+    It is on the medium when this returns: should the next writer's first segment be lost in a power cut, what
+    it would have replaced must not come back between its records.
+    """
+    for first, path in list_raw_files(folder):
+        size = SEGMENT_HEADER_BYTES + end - first
+        with suppress(FileNotFoundError):  # sealed since the listing, so it was before the end
+            if first >= end and first > 0:
+                path.unlink()
+            elif path.stat().st_size > size:
+                os.truncate(path, size)
+                _sync(path)
+    Folder(str(folder)).sync()
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def close_lost_tape(tape: Tape, anchor: Anchor, anchor_folder: Path) -> Recovery:

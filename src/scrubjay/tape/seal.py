@@ -15,6 +15,7 @@ from pathlib import Path
 from zlib import crc32
 
 from scrubjay.tape.anchor import add_seal, read_anchor
+from scrubjay.tape.disk import Folder
 from scrubjay.tape.format import (
     SEALED_MAGIC,
     SEGMENT_HEADER_BYTES,
@@ -145,11 +146,7 @@ def _replace(path: Path, parts: list[bytes]) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    Folder(str(path.parent)).sync()
 
 
 @contextmanager

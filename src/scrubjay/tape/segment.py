@@ -69,6 +69,12 @@ def list_segments(folder: Path) -> list[SegmentFile]:
     return segments[::-1]
 
 
+def list_raw_files(folder: Path) -> list[tuple[int, Path]]:
+    """First offset and path of every raw file by number, also of those that are replaced."""
+    matches = [match for match in map(_NAME.fullmatch, os.listdir(folder)) if match and match[3] == "raw"]
+    return [(int(match[2]), folder / match[0]) for match in sorted(matches, key=lambda match: int(match[1]))]
+
+
 class RawSegment:
     """A raw segment open for reading; it may still grow."""
 

@@ -12,7 +12,7 @@ class RecordStream:
     def __init__(self, tape: str, offset: int) -> None:
         self.offset = offset  #: of the next record
         self._salt = tape_salt(tape)
-        self._pending = b""
+        self._pending: bytes = b""
 
     @property
     def wanted(self) -> int:
