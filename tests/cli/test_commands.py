@@ -176,6 +176,8 @@ def test_rm_deletes_only_what_has_ended(jay: Jay) -> None:
 def test_everything_is_private_to_its_user(jay: Jay) -> None:
     jay("run", "-d", "--name", "nap", "--", "sleep", "60")
     jay("mark", "nap", "x")
+    (jay.work / "a.cast").write_text('{"version": 2, "width": 80, "height": 24}\n[1, "o", "x"]\n')
+    jay("import", "a.cast")
 
     paths = [jay.data, *jay.data.rglob("*")]
     assert len(paths) > 8

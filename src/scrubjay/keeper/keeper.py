@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import queue
 import select
 import signal
-import threading
 import time
 
-from scrubjay.keeper import processes
 from scrubjay.keeper.clients import Client, peer_uid
+from scrubjay.keeper.leftovers import Leftovers
+from scrubjay.keeper.signals import exit_fields, signal_name, signal_number
+from scrubjay.keeper.syncer import Syncer
 from scrubjay.tape.format import Kind
-from scrubjay.tape.payload import encode_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from scrubjay.keeper.agent import Agent
     from scrubjay.keeper.protocol import Meta
     from scrubjay.keeper.recorder import Recorder
-    from scrubjay.tape.writer import Sync
 
 INPUT_MAX_BYTES = 1 << 20  # typed and not taken by the agent; more is refused
 TERMINAL_BYTES = 256 << 10  # more than a terminal can hold of what its program wrote before it ended
@@ -49,7 +47,7 @@ class Keeper:
         aides: set[int],
         on_segment_end: Callable[[], int | None],
     ) -> None:
-        self.status: int | None = None  #: how the agent ended, as a shell would say it
+        self.exit: dict[str, object] = {}  #: how the agent ended, once it has
         self._agent, self._recorder, self._listener = agent, recorder, listener
         self._size, self._facts = size, facts
         self._aides = aides  # children that are ours, not the agent's
@@ -59,18 +57,17 @@ class Keeper:
         self._clients: dict[int, Client] = {}
         self._poll = select.poll()
         self._timers: list[tuple[float, Callable[[], None]]] = []
-        self._leftovers: set[int] = set()
+        self._leftovers = Leftovers(recorder, aides)
         self._wait_status: int | None = None
         self._last_words_bytes = TERMINAL_BYTES
         self._agent_gone = False
         self._was_paused: str | None = None
         self._reading_output = False
         self._writing_input = False
-        self._syncs: queue.SimpleQueue[Sync | None] = queue.SimpleQueue()
-        self._synced: queue.SimpleQueue[Sync] = queue.SimpleQueue()
         self._wakeup, self._wake = os.pipe()
         os.set_blocking(self._wakeup, False)
         os.set_blocking(self._wake, False)
+        self._syncer = Syncer(self._nudge)
 
     def run(self) -> None:
         """Serve until the agent has ended, its leftovers are gone and the tape is closed and synced."""
@@ -78,7 +75,6 @@ class Keeper:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _heard)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        threading.Thread(target=self._sync_forever, daemon=True).start()
         self._poll.register(self._wakeup, _READ)
         self._poll.register(self._listener, select.POLLIN)
         self._reap()  # the agent may have ended before the signal handler was there
@@ -87,7 +83,7 @@ class Keeper:
             self._turn()
         self._close_tape()
         self._say_farewell()
-        self._syncs.put(None)
+        self._syncer.stop()
 
     @property
     def _over(self) -> bool:
@@ -118,7 +114,7 @@ class Keeper:
         self._announce_pause()
         sync = recorder.begin_sync()
         if sync is not None:
-            self._syncs.put(sync)
+            self._syncer.put(sync)
         if len(recorder.writer.segments) != self._segments:
             self._segments = len(recorder.writer.segments)
             self._start_sealer()
@@ -173,8 +169,8 @@ class Keeper:
                 self._wait_status = wait_status
             elif pid in self._aides:
                 self._aides.discard(pid)
-            elif pid in self._leftovers:
-                self._leftover_ended(pid, wait_status)
+            elif self._leftovers.ended(pid, wait_status) and not self._leftovers:
+                self._end_leftovers()  # ending one may have orphaned another
 
     def _record_end(self) -> None:
         """Record how the agent ended, after everything it showed before that."""
@@ -188,58 +184,19 @@ class Keeper:
                 break
             self._last_words_bytes -= taken
             self._recorder.flush()
-        code = os.waitstatus_to_exitcode(self._wait_status)
-        number = -code if code < 0 else None
-        self.status = 128 + number if number is not None else code
-        self._recorder.note(Kind.EXIT, status=self.status, signal=_signal_name(number))
+        self.exit = exit_fields(self._wait_status)
+        self._recorder.note(Kind.EXIT, **self.exit)
         self._recorder.flush()
         self._agent_gone = True
         self._end_leftovers()
 
     def _end_leftovers(self) -> None:
-        """Name what the agent left running, ask it to end, and make it after a grace."""
-        fresh = self._find_leftovers()
-        if not fresh:
-            return
-        for pid in fresh:
-            self._recorder.note(
-                Kind.EVENT,
-                event="process.left",
-                pid=pid,
-                session=processes.session_of(pid),
-                command=processes.command_of(pid),
-            )
-        self._leftovers.update(fresh)
-        processes.send(fresh, signal.SIGTERM)
-        self._later(LEFTOVER_GRACE_S, self._kill_leftovers)
-
-    def _find_leftovers(self) -> list[int]:
-        ours = set(self._aides)
-        for aide in self._aides:
-            ours.update(processes.descendants(aide))
-        return [pid for pid in processes.descendants(os.getpid()) if pid not in ours and pid not in self._leftovers]
+        if self._leftovers.ask_to_end():
+            self._later(LEFTOVER_GRACE_S, self._kill_leftovers)
 
     def _kill_leftovers(self) -> None:
-        self._leftovers.update(self._find_leftovers())
-        alive = [pid for pid in self._leftovers if os.path.exists(f"/proc/{pid}")]
-        # Those that ended as somebody else's child were never ours to wait for.
-        self._leftovers.intersection_update(alive)
-        if alive:
-            processes.send(alive, signal.SIGKILL)
+        if self._leftovers.kill():
             self._later(0.1, self._kill_leftovers)
-
-    def _leftover_ended(self, pid: int, wait_status: int) -> None:
-        self._leftovers.discard(pid)
-        code = os.waitstatus_to_exitcode(wait_status)
-        self._recorder.note(
-            Kind.EVENT,
-            event="process.ended",
-            pid=pid,
-            status=128 - code if code < 0 else code,
-            signal=_signal_name(-code if code < 0 else None),
-        )
-        if not self._leftovers:
-            self._end_leftovers()  # ending one may have orphaned another
 
     def _stop(self, author: str, grace_s: float) -> None:
         if self._wait_status is not None:
@@ -249,16 +206,11 @@ class Keeper:
         self._later(grace_s, lambda: self._signal(signal.SIGKILL, author) if self._wait_status is None else None)
 
     def _signal(self, number: int, author: str) -> None:
-        self._recorder.note(Kind.SIGNAL, signal=_signal_name(number), author=author)
+        self._recorder.note(Kind.SIGNAL, signal=signal_name(number), author=author)
         self._recorder.flush()
         self._agent.signal(number)
 
-    # Syncing, in a thread of its own because a disk may take its time.
-
-    def _sync_forever(self) -> None:
-        while (sync := self._syncs.get()) is not None:
-            self._synced.put(sync.run())
-            self._nudge()
+    # What happens elsewhere: signals, and syncs that have run.
 
     def _nudge(self) -> None:
         try:
@@ -268,8 +220,8 @@ class Keeper:
 
     def _wake_up(self) -> None:
         signals = os.read(self._wakeup, 4096)
-        while not self._synced.empty():
-            self._recorder.finish_sync(self._synced.get())
+        for sync in self._syncer.take_done():
+            self._recorder.finish_sync(sync)
         self._reap()
         if signal.SIGTERM in signals or signal.SIGINT in signals:
             self._stop("keeper", STOP_GRACE_S)
@@ -323,7 +275,7 @@ class Keeper:
                 case "signal":
                     if self._wait_status is not None:  # its pid may be another process's by now
                         raise Refused("the agent has ended")
-                    self._signal(_signal_number(_text(meta, "signal")), _text(meta, "author"))
+                    self._signal(_named_signal(meta), _text(meta, "author"))
                 case "mark":
                     if self._recorder.ended:
                         raise Refused("the tape is closed")
@@ -374,7 +326,7 @@ class Keeper:
             "state": "ending" if self._agent_gone else "running",
             "keeper_pid": os.getpid(),
             "agent_pid": self._agent.pid,
-            "status": self.status,
+            "status": self.exit.get("status"),
             "cols": self._size[0],
             "rows": self._size[1],
             "at": self._recorder.now(),
@@ -439,7 +391,7 @@ class Keeper:
                 if fd in self._clients:
                     self._serve_client(fd, events)
         for client in self._clients.values():
-            client.answer({"ended": self.status})
+            client.answer({"ended": self.exit.get("status")})
             client.close()
 
     @property
@@ -482,22 +434,9 @@ def _whole(meta: Meta, name: str) -> int:
     return value
 
 
-def _signal_number(name: str) -> int:
-    number = getattr(signal, f"SIG{name.upper().removeprefix('SIG')}", None)
-    if not isinstance(number, signal.Signals):
+def _named_signal(meta: Meta) -> int:
+    name = _text(meta, "signal")
+    number = signal_number(name)
+    if number is None:
         raise Refused(f"{name!r} is not a signal")
     return number
-
-
-def _signal_name(number: int | None) -> str | None:
-    if number is None:
-        return None
-    try:
-        return signal.Signals(number).name.removeprefix("SIG")
-    except ValueError:
-        return str(number)
-
-
-def end_facts(status: int | None, offset: int, wall_us: int) -> bytes:
-    """What is left for those who ask after the keeper is gone."""
-    return encode_json(status=status, offset=offset, wall=wall_us)

@@ -11,10 +11,11 @@ from scrubjay.keeper import processes, undertaker
 from scrubjay.keeper.agent import SpawnFailed, spawn
 from scrubjay.keeper.clients import listen
 from scrubjay.keeper.environment import agent_environment
-from scrubjay.keeper.keeper import Keeper, end_facts
+from scrubjay.keeper.keeper import Keeper
 from scrubjay.keeper.recorder import Recorder
 from scrubjay.tape.disk import Folder, Reserve
 from scrubjay.tape.format import FORMAT_VERSION
+from scrubjay.tape.payload import encode_json
 from scrubjay.tape.watermark import WatermarkFile
 from scrubjay.tape.writer import TapeWriter
 
@@ -88,7 +89,7 @@ def _assemble(folder: str, pod: dict[str, object]) -> tuple[Keeper, Callable[[],
     def finish() -> None:
         writer.close()
         _remove(os.path.join(folder, "reserve"))  # first: it makes the room for what follows
-        _leave(os.path.join(folder, "end.json"), end_facts(keeper.status, writer.offset, clock.wall_us()))
+        _leave(os.path.join(folder, "end.json"), encode_json(**keeper.exit, offset=writer.offset, wall=clock.wall_us()))
         _remove(os.path.join(folder, "keeper.sock"))
         os.write(dismiss, b"done\n")
         _run_in_background(seal)

@@ -90,7 +90,9 @@ class Home:
 
     def make_folder(self, pod: PodId) -> Path:
         """An empty folder for a new pod, with one for its tape."""
-        folder = self._pods / pod
+        return self._make_folder(self._pods / pod)
+
+    def _make_folder(self, folder: Path) -> Path:
         try:
             folder.mkdir(mode=0o700)
             (folder / "tape").mkdir(mode=0o700)
@@ -101,9 +103,8 @@ class Home:
     @contextmanager
     def staging(self, pod: PodId) -> Generator[Path]:
         """A folder like ``make_folder``'s that is no pod until it is adopted, and gone if it never is."""
-        folder = self.path / "staging" / pod
         with self.changing():
-            (folder / "tape").mkdir(mode=0o700, parents=True)
+            folder = self._make_folder(self.path / "staging" / pod)
         try:
             yield folder
         finally:

@@ -10,7 +10,6 @@ import scrubjay
 from scrubjay.clock import SystemClock
 from scrubjay.errors import CastError
 from scrubjay.ids import PodName, new_pod_id, new_session_id, suggest_pod_name
-from scrubjay.keeper.keeper import end_facts
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod, write_facts
 from scrubjay.tape.anchor import WATERMARK
@@ -65,21 +64,18 @@ def _write(file: _Counted, source: Path, folder: Path, name: PodName, *, accept_
     seal_ended_segments(folder / "tape", folder, tape, complete=True)
     header = cast.header
     created = header.wall_us if header.wall_us is not None else SystemClock().wall_us()
-    (folder / "end.json").write_bytes(end_facts(None, writer.offset, created + imported.last_at))
+    write_facts(folder / "end.json", offset=writer.offset, wall=created + imported.last_at)
     write_facts(
-        folder,
-        {
-            "id": tape,
-            "name": name,
-            "session": session,
-            "argv": split_command(header.command or ""),
-            "cwd": "",
-            "cols": header.cols,
-            "rows": header.rows,
-            "created": created,
-            "scrubjay": scrubjay.__version__,
-            "imported": True,
-        },
+        folder / "pod.json",
+        id=tape,
+        name=name,
+        session=session,
+        argv=split_command(header.command or ""),
+        cols=header.cols,
+        rows=header.rows,
+        created=created,
+        scrubjay=scrubjay.__version__,
+        imported=True,
     )
     return imported
 

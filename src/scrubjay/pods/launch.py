@@ -63,24 +63,22 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
         folder = home.make_folder(pod_id)
         try:
             write_facts(
-                folder,
-                {
-                    "id": pod_id,
-                    "name": name,
-                    "session": request.session or new_session_id(),
-                    "argv": list(request.argv),
-                    "cwd": str(request.cwd),
-                    "cols": request.cols,
-                    "rows": request.rows,
-                    "term": settings.term,
-                    "created": SystemClock().wall_us(),
-                    "host": socket.gethostname(),
-                    "scrubjay": scrubjay.__version__,
-                    "sync_ms": settings.sync_ms,
-                    "when_full": settings.when_full,
-                    # -P keeps a module in the agent's folder from being imported in place of ours.
-                    "seal": [sys.executable, "-P", "-m", "scrubjay", "--data", str(home.path), "seal", pod_id],
-                },
+                folder / "pod.json",
+                id=pod_id,
+                name=name,
+                session=request.session or new_session_id(),
+                argv=list(request.argv),
+                cwd=str(request.cwd),
+                cols=request.cols,
+                rows=request.rows,
+                term=settings.term,
+                created=SystemClock().wall_us(),
+                host=socket.gethostname(),
+                scrubjay=scrubjay.__version__,
+                sync_ms=settings.sync_ms,
+                when_full=settings.when_full,
+                # -P keeps a module in the agent's folder from being imported in place of ours.
+                seal=[sys.executable, "-P", "-m", "scrubjay", "--data", str(home.path), "seal", pod_id],
             )
             _start_keeper(folder, environ)
         except BaseException:

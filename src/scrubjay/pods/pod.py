@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from scrubjay.ids import PodId, PodName, SessionId
 from scrubjay.pods.connection import Connection
 from scrubjay.tape.anchor import Anchor, read_anchor
 from scrubjay.tape.format import Kind
+from scrubjay.tape.payload import encode_json
 from scrubjay.tape.reader import Tape
 from scrubjay.tape.record import Json, decode_json
 from scrubjay.tape.recover import Recovery, close_lost_tape
@@ -149,12 +149,12 @@ def read_pod(folder: Path) -> Pod | None:
     )
 
 
-def write_facts(folder: Path, facts: Json) -> None:
-    """Keep what is known of a pod before it starts, so that a reader sees all of it or nothing."""
-    temporary = folder / "pod.json.new"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(facts, file, ensure_ascii=False)
-    temporary.replace(folder / "pod.json")
+def write_facts(path: Path, **facts: object) -> None:
+    """Keep what is known of a pod, so that a reader sees all of it or nothing."""
+    temporary = path.with_suffix(".new")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(encode_json(**facts))
+    temporary.replace(path)
 
 
 def lock_is_held(path: Path) -> bool:
