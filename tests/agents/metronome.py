@@ -1,7 +1,7 @@
 """Print numbered lines at a steady rate, so that a ledger can tell whether any was lost, doubled or moved.
 
 Stand-alone: ``python -I -S metronome.py [--rate HZ] [--every-ms MS] [--long] [--count N] [--child]
-[--log FILE] [--wait]``.
+[--log FILE] [--wait] [--stay]``.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="end after so many lines")
     parser.add_argument("--child", action="store_true", help="leave a process in a session of its own")
     parser.add_argument("--log", help="keep the last number written here")
+    parser.add_argument("--stay", action="store_true", help="run on after the last line")
     parser.add_argument("--wait", action="store_true", help="begin on SIGUSR1; the log is there when it may come")
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     options = parser.parse_args()
@@ -94,6 +95,8 @@ def main() -> None:
         signal.sigwait([signal.SIGUSR1])
     rate_hz = options.rate if options.rate is not None else LONG_RATE_HZ if options.long else RATE_HZ
     beat(rate_hz, options.every_ms / 1000, options.count, log, is_long=options.long)
+    if options.stay:
+        signal.pause()
 
 
 if __name__ == "__main__":

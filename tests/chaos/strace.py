@@ -32,14 +32,21 @@ class Tracing:
 
 
 @contextmanager
-def tampered(pid: int, log: Path, *, trace: str, inject: Sequence[str] = ()) -> Generator[Tracing]:
-    """Trace all threads of a process and put faults into its calls, until the block or the process ends."""
+def tampered(
+    pid: int, log: Path, *, trace: str, inject: Sequence[str] = (), path: str | None = None
+) -> Generator[Tracing]:
+    """Trace all threads of a process and put faults into its calls, until the block or the process ends.
+
+    With a ``path``, only the calls on that file count.
+    """
     strace = shutil.which("strace")
     if strace is None:
         pytest.fail("this test needs strace, and a promise is not kept by skipping it: install strace")
     words = [strace, "-f", "-y", "-qq", "-o", str(log), "-e", f"trace={trace}"]
     for fault in inject:
         words += ["-e", f"inject={fault}"]
+    if path is not None:
+        words += ["-P", path]
     tracer = subprocess.Popen([*words, "-p", str(pid)], process_group=0, stderr=subprocess.PIPE, text=True)
     try:
         with suppress(FileNotFoundError, ProcessLookupError):  # a fault may have ended it by now

@@ -9,6 +9,8 @@ import signal
 import time
 from random import Random
 
+import pytest
+
 from chaos.fleet import Fleet, Member
 from chaos.machine import eventually, is_alive, resident_kib, state_of
 from tiers import sized
@@ -18,6 +20,7 @@ _PODS = 20
 _BEAT = ("--rate", "1000", "--every-ms", str(sized(20, 1)))
 
 
+@pytest.mark.timeout(sized(120, 3600))
 def test_r1_killing_and_stopping_onlookers_in_the_middle_of_output_changes_nothing(fleet: Fleet) -> None:
     rng = Random(1)
     members = fleet.metronomes([f"m{number}" for number in range(_PODS)], *_BEAT)
@@ -52,6 +55,7 @@ def test_r1_killing_and_stopping_onlookers_in_the_middle_of_output_changes_nothi
         assert ledger.last >= member.progress
 
 
+@pytest.mark.timeout(sized(120, 3600))
 def test_r1_a_stalled_reader_slows_nobody_and_costs_the_keeper_no_memory(fleet: Fleet) -> None:
     rate_hz, span_s = 10_000, sized(2, 20)  # 1 MB/s, far more in that time than sockets hold
     member = fleet.metronome("m", "--rate", str(rate_hz), "--long")

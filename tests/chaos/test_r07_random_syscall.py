@@ -10,6 +10,8 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from chaos.fleet import Fleet, Member
 from chaos.machine import eventually, kill
 from chaos.strace import tampered
@@ -36,6 +38,7 @@ class _Outcome:
     violations: tuple[str, ...]
 
 
+@pytest.mark.timeout(sized(120, 3600))
 def test_r7_killed_at_a_random_system_call_a_keeper_loses_nothing_it_acknowledged(fleet: Fleet, tmp_path: Path) -> None:
     kills = sized(_KILLS, 1000)
     outcomes: list[_Outcome] = []

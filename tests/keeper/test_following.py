@@ -6,9 +6,11 @@ import signal
 import sys
 import time
 
+import pytest
+
 from chaos.fleet import Fleet, Member
 from chaos.machine import eventually, kill
-from scrubjay.errors import KeeperGone
+from scrubjay.errors import KeeperGone, KeeperRefused
 from scrubjay.pods.connection import Connection
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Record
@@ -76,6 +78,22 @@ def test_a_late_follower_begins_where_it_asks_to(fleet: Fleet) -> None:
     assert first + found == member.records()
 
 
+def test_a_follower_that_stops_reading_for_a_while_misses_nothing(fleet: Fleet) -> None:
+    member = fleet.metronome("m", "--wait", "--rate", "0", "--long", "--count", "50000", "--stay")
+    eventually(member.log.exists, "the agent waits for its start", within_s=5)
+    found: list[Record] = []
+
+    with member.pod.connect() as keeper:
+        stream = _follow(member, keeper, 0)
+        kill(member.agent_pid, signal.SIGUSR1)
+        eventually(lambda: member.progress == 49_999, "the agent has written everything", within_s=20)
+        eventually(lambda: member.ledger().last == 49_999, "it is all on the tape", within_s=5)
+        kill(member.agent_pid)
+        _read_to_the_end(keeper, stream, found)
+
+    assert found == member.records()
+
+
 def test_a_follower_is_told_to_read_sealed_segments_from_their_files(fleet: Fleet) -> None:
     code = "import os, tty; tty.setraw(1)\nfor _ in range(18): os.write(1, bytes(1 << 20))\nos.read(0, 1)"
     member = fleet.start("m", sys.executable, "-I", "-S", "-c", code)
@@ -98,7 +116,11 @@ def test_a_follower_that_reads_nothing_delays_the_end_by_two_seconds_at_most(fle
         kill(member.agent_pid, signal.SIGUSR1)
         eventually(lambda: member.records(Kind.EXIT), "the agent has ended", within_s=10)
         began = time.monotonic()
+        eventually(lambda: member.records()[-1].kind == Kind.SEAL, "its tape is closed", within_s=5)
+        with member.pod.connect() as late, pytest.raises(KeeperRefused, match="the tape is closed"):
+            late.ask({"do": "mark", "label": "too late", "author": "test"})
         eventually(lambda: not member.pod.alive, "the keeper has ended", within_s=5)
 
+    assert member.labels() == []
     assert time.monotonic() - began < 4
     assert member.ledger().last == 19_999

@@ -96,6 +96,7 @@ def test_bytes_that_are_no_frame_end_the_connection_and_nothing_else(shared_memb
     _assert_well(shared_member)
 
 
+@pytest.mark.timeout(sized(120, 3600))
 def test_no_request_ends_a_keeper(shared_member: Member) -> None:
     @settings(max_examples=sized(100, 5000), deadline=None)
     @given(metas=st.lists(_METAS, min_size=1, max_size=8), tail=st.binary(max_size=200))
@@ -159,6 +160,7 @@ def test_a_request_after_the_end_is_refused(fleet: Fleet) -> None:
     assert member.records(Kind.RESIZE) == []
 
 
+@pytest.mark.timeout(sized(120, 3600))
 def test_marks_that_race_the_end_are_on_the_tape_or_not_acknowledged(fleet: Fleet) -> None:
     for number in range(sized(5, 50)):
         member = fleet.start(f"m{number}", "sh", "-c", "read x")

@@ -14,6 +14,7 @@ import pytest
 
 from chaos.fleet import Fleet, Member
 from chaos.machine import descriptors_of, eventually, is_alive, kill
+from chaos.strace import tampered
 from scrubjay.errors import KeeperRefused
 from scrubjay.tape.format import Kind
 from tiers import sized
@@ -94,6 +95,20 @@ def test_what_is_typed_to_a_program_that_draws_itself_is_kept(fleet: Fleet) -> N
     assert typed.author.startswith("person")
 
 
+def test_what_is_typed_is_on_the_tape_before_the_agent_can_act_on_it(fleet: Fleet, tmp_path: Path) -> None:
+    member = fleet.start("m", "sh", "-c", "read line; echo heard $line")
+    (terminal,) = {target for target in descriptors_of(member.keeper_pid).values() if target.endswith("/ptmx")}
+
+    with tampered(
+        member.keeper_pid, tmp_path / "strace", trace="write", inject=["write:signal=KILL:when=1"], path=terminal
+    ):
+        fleet.cli("send", "m", "rm -rf /", "--enter", expect=1)
+        _ends(member)
+
+    assert [record.typed().data for record in member.records(Kind.INPUT)] == [b"rm -rf /"]
+    assert b"heard" not in member.output()
+
+
 def test_input_larger_than_a_terminal_holds_arrives_whole(fleet: Fleet) -> None:
     data = Random(1).randbytes(1 << 19)
     code = (
@@ -142,6 +157,7 @@ def test_output_is_kept_byte_for_byte_nul_and_invalid_utf8_included(fleet: Fleet
     assert member.output() == data
 
 
+@pytest.mark.timeout(sized(120, 3600))
 def test_a_line_of_many_megabytes_without_an_end_is_kept_byte_for_byte(fleet: Fleet) -> None:
     size = sized(20, 200) << 20
     code = (
@@ -156,7 +172,7 @@ def test_a_line_of_many_megabytes_without_an_end_is_kept_byte_for_byte(fleet: Fl
     for number in range(size >> 20):
         wanted.update(b"%08d" % number + piece[8:])
 
-    _ends(member, within_s=60)
+    _ends(member, within_s=sized(60, 600))
     for record in member.pod.tape().records():
         if record.kind == Kind.OUTPUT:
             found.update(record.payload)

@@ -26,6 +26,8 @@ INPUT_MAX_BYTES = 1 << 20  # typed and not taken by the agent; more is refused
 TERMINAL_BYTES = 256 << 10  # more than a terminal can hold of what its program wrote before it ended
 STOP_GRACE_S = 5.0
 LEFTOVER_GRACE_S = 2.0  # between TERM and KILL for what the agent left running
+SEAL_AFTER_QUIET_S = 2.0
+SEAL_BACKLOG_SEGMENTS = 16  # unsealed, 256 MiB: then the disk matters more than the speed
 FAREWELL_S = 2.0  # for followers to take the end of the tape
 SIZE_MIN = (10, 2)
 SIZE_MAX = (2000, 1000)
@@ -45,14 +47,15 @@ class Keeper:
         size: tuple[int, int],
         facts: Meta,
         aides: set[int],
-        on_segment_end: Callable[[], int | None],
+        start_sealer: Callable[[], int | None],
     ) -> None:
         self.exit: dict[str, object] = {}  #: how the agent ended, once it has
         self._agent, self._recorder, self._listener = agent, recorder, listener
         self._size, self._facts = size, facts
         self._aides = aides  # children that are ours, not the agent's
-        self._on_segment_end = on_segment_end
+        self._start_sealer = start_sealer
         self._sealer: int | None = None
+        self._unsealed = 0  # segments that have ended since the sealer was started
         self._segments = len(recorder.writer.segments)
         self._clients: dict[int, Client] = {}
         self._poll = select.poll()
@@ -117,7 +120,9 @@ class Keeper:
             self._syncer.put(sync)
         if len(recorder.writer.segments) != self._segments:
             self._segments = len(recorder.writer.segments)
-            self._start_sealer()
+            self._unsealed += 1
+            if self._unsealed == 1:
+                self._later(SEAL_AFTER_QUIET_S, self._seal_when_quiet)
         now = time.monotonic()
         due = [call for when, call in self._timers if when <= now]
         self._timers = [(when, call) for when, call in self._timers if when > now]
@@ -367,13 +372,16 @@ class Keeper:
         self._recorder.when_synced(lambda: synced.append(True))
         while not synced or self._recorder.paused is not None:
             self._settle()
-            for fd, events in self._poll.poll(self._timeout_ms()):
-                if fd == self._wakeup:
-                    self._wake_up()
-                elif fd == self._listener.fileno():
-                    self._accept()
-                else:
-                    self._serve_client(fd, events)
+            self._serve_all_but_the_agent(self._timeout_ms())
+
+    def _serve_all_but_the_agent(self, timeout_ms: float) -> None:
+        for fd, events in self._poll.poll(timeout_ms):
+            if fd == self._wakeup:
+                self._wake_up()
+            elif fd == self._listener.fileno():
+                self._accept()
+            else:
+                self._serve_client(fd, events)
 
     def _watch_terminal_no_more(self) -> None:
         if self._reading_output or self._writing_input:
@@ -387,9 +395,7 @@ class Keeper:
         deadline = time.monotonic() + FAREWELL_S
         while self._unserved and time.monotonic() < deadline:
             self._settle()
-            for fd, events in self._poll.poll(50):
-                if fd in self._clients:
-                    self._serve_client(fd, events)
+            self._serve_all_but_the_agent(50)
         for client in self._clients.values():
             client.answer({"ended": self.exit.get("status")})
             client.close()
@@ -402,11 +408,16 @@ class Keeper:
             for client in self._clients.values()
         )
 
-    def _start_sealer(self) -> None:
-        if self._sealer not in self._aides:  # one at a time; it takes all that has ended by then
-            self._sealer = self._on_segment_end()
-            if self._sealer is not None:
-                self._aides.add(self._sealer)
+    def _seal_when_quiet(self) -> None:
+        """Start the sealer, but not while the agent needs the machine: it would cost the flood a third of its speed."""
+        quiet = self._recorder.now() - self._recorder.last_output_at >= SEAL_AFTER_QUIET_S * 1e6
+        if self._sealer in self._aides or not (quiet or self._unsealed >= SEAL_BACKLOG_SEGMENTS):
+            self._later(SEAL_AFTER_QUIET_S, self._seal_when_quiet)
+            return
+        self._unsealed = 0
+        self._sealer = self._start_sealer()
+        if self._sealer is not None:
+            self._aides.add(self._sealer)
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         self._timers.append((time.monotonic() + seconds, call))

@@ -26,7 +26,7 @@ class Leftovers:
 
     def ask_to_end(self) -> bool:
         """Name and ask those that are not known yet; whether there were any."""
-        fresh = self._find()
+        fresh = [pid for pid in self._living() if pid not in self._known]
         for pid in fresh:
             self._recorder.note(
                 Kind.EVENT,
@@ -41,9 +41,9 @@ class Leftovers:
 
     def kill(self) -> bool:
         """End those that are still there; whether there were any."""
-        self._known.update(self._find())
-        # Those that ended as somebody else's child were never ours to wait for.
-        self._known = {pid for pid in self._known if os.path.exists(f"/proc/{pid}")}
+        # Not by what is known of old: those that ended as somebody else's child were never ours to wait for,
+        # and their numbers may be other processes' by now.
+        self._known = set(self._living())
         processes.send(list(self._known), signal.SIGKILL)
         return bool(self._known)
 
@@ -55,8 +55,8 @@ class Leftovers:
         self._recorder.note(Kind.EVENT, event="process.ended", pid=pid, **exit_fields(wait_status))
         return True
 
-    def _find(self) -> list[int]:
+    def _living(self) -> list[int]:
         ours = set(self._aides)
         for aide in self._aides:
             ours.update(processes.descendants(aide))
-        return [pid for pid in processes.descendants(os.getpid()) if pid not in ours and pid not in self._known]
+        return [pid for pid in processes.descendants(os.getpid()) if pid not in ours]

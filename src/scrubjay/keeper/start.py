@@ -83,7 +83,7 @@ def _assemble(folder: str, pod: dict[str, object]) -> tuple[Keeper, Callable[[],
         size=(cols, rows),
         facts={"id": tape, "name": pod["name"], "session": pod["session"]},
         aides={undertaker_pid},
-        on_segment_end=lambda: _run_in_background(seal),
+        start_sealer=lambda: _run_in_background(seal),
     )
 
     def finish() -> None:
