@@ -16,8 +16,8 @@ from chaos.machine import eventually, is_alive, resident_kib, state_of
 from tiers import sized
 
 _PODS = 20
-# A line per millisecond each. Twenty that write each one by itself need four cores, so by day they write in bunches.
-_BEAT = ("--rate", "1000", "--every-ms", str(sized(20, 1)))
+# A line per millisecond each. Twenty that write each one by itself need four cores, so they write in bunches.
+_BEAT = ("--rate", "1000", "--every-ms", str(sized(20, 5)))
 
 
 @pytest.mark.timeout(sized(120, 3600))

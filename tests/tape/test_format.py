@@ -24,8 +24,10 @@ from scrubjay.tape.format import (
     decode_segment_header,
     encode_record,
     encode_segment_header,
+    restore_checksums,
     segment_stem,
     skim_records,
+    strip_checksums,
     tape_salt,
 )
 from scrubjay.tape.sealed import (
@@ -38,6 +40,7 @@ from scrubjay.tape.sealed import (
     decompress_frame,
     encode_index,
     salvage_index,
+    zstd,
 )
 from scrubjay.tape.watermark import WatermarkFile, decode_watermark
 
@@ -98,7 +101,7 @@ def test_a_length_above_the_limit_is_wrong_before_the_record_is_there() -> None:
 def test_the_largest_record_fits_the_limit_and_one_frame() -> None:
     record = encode_record(2, 0, bytes(PAYLOAD_MAX_BYTES), offset=0, salt=SALT)
 
-    assert len(record) == RECORD_MAX_BYTES == FRAME_BYTES
+    assert len(record) == RECORD_MAX_BYTES <= FRAME_BYTES
     assert decode_record(record, 0, offset=0, salt=SALT) is not None
 
 
@@ -285,7 +288,7 @@ def test_an_index_is_read_back_and_can_be_found_again_without_itself() -> None:
     data = make_sealed([first, second])
 
     index = decode_index(*split_sealed(data))
-    salvaged = salvage_index(data[: -FOOTER_BYTES - 10], 1, 0)
+    salvaged = salvage_index(data[: -FOOTER_BYTES - 10], 1, 0, salt=SALT)
 
     assert [frame.offset for frame in index.frames] == [0, len(first)]
     assert index.end == len(first) + len(second)
@@ -323,20 +326,41 @@ def test_an_index_that_asks_for_more_memory_than_a_frame_has_is_refused() -> Non
 
 
 def test_a_frame_is_taken_only_if_it_is_exactly_what_was_sealed() -> None:
-    frame = compress_frame(b"records" * 9)
-    checksum = crc32(frame)
+    records = encode_all([(2, 7, b"a" * 100), (8, 8, b""), (2, 9, b"b" * 5)], 85)
+    end = 85 + len(records)
+    data = compress_frame(records)
+    frame = Frame(85, 7, 64, crc32(data))
 
-    assert decompress_frame(frame, 63, checksum) == b"records" * 9
-    for wrong in ((frame, 62, checksum), (frame, 64, checksum), (frame, 63, checksum ^ 1)):
+    assert decompress_frame(data, frame, end, salt=SALT) == records
+    assert decompress_frame(data, frame, end, salt=SALT + 1) != records
+    for wrong_frame, wrong_end in ((frame, end - 1), (frame, end + 1), (Frame(85, 7, 64, frame.checksum ^ 1), end)):
         with pytest.raises(BadRecord):
-            decompress_frame(*wrong)
-    for other in (frame[:-1], frame + b"\0", frame + frame, b"", b"no frame"):
+            decompress_frame(data, wrong_frame, wrong_end, salt=SALT)
+    for other in (data[:-1], data + b"\0", data + data, b"", b"no frame"):
         with pytest.raises(BadRecord):
-            decompress_frame(other, 63, crc32(other))
+            decompress_frame(other, Frame(85, 7, 64, crc32(other)), end, salt=SALT)
+
+
+@pytest.mark.parametrize("cut", [1, 12, 13, 20])
+def test_a_frame_that_ends_within_a_record_is_refused(cut: int) -> None:
+    stripped = strip_checksums(encode_all([(2, 7, b"a" * 10)]))
+
+    with pytest.raises(BadRecord):
+        restore_checksums(stripped[:cut], offset=0, salt=SALT)
+
+
+@given(st.lists(st.tuples(st.integers(0, 255), st.integers(0, 2**40), st.binary(max_size=60))), st.integers(0, 2**40))
+def test_checksums_are_left_out_and_come_back(contents: list[tuple[int, int, bytes]], offset: int) -> None:
+    records = encode_all(contents, offset)
+
+    stripped = strip_checksums(records)
+
+    assert len(stripped) == len(records) - 4 * len(contents)
+    assert restore_checksums(stripped, offset=offset, salt=SALT) == records
 
 
 def test_a_frame_that_swells_is_given_up_before_it_fills_the_memory() -> None:
-    bomb = compress_frame(bytes(200 << 20))
+    bomb = zstd.compress(bytes(200 << 20))
 
     with pytest.raises(BadRecord):
-        decompress_frame(bomb, 200 << 20, crc32(bomb))
+        decompress_frame(bomb, Frame(0, 0, 64, crc32(bomb)), 200 << 20, salt=SALT)

@@ -148,7 +148,7 @@ def test_reading_the_end_of_a_sealed_tape_does_not_read_what_is_before(
     assert counter.bytes < 300_000
     counter.bytes = 0
     assert next(reader.records_from(200_000)).at == 200_000
-    assert counter.bytes < 600_000
+    assert counter.bytes < 1_100_000  # the frame before it and its own
 
 
 def test_the_instant_is_found_without_opening_every_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from random import Random
 
@@ -12,7 +13,7 @@ import pytest
 from tapes import TAPE_ID, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
 
 from scrubjay.tape import seal
-from scrubjay.tape.format import SEGMENT_HEADER_BYTES, Kind
+from scrubjay.tape.format import RECORD_MAX_BYTES, SEGMENT_HEADER_BYTES, Kind
 from scrubjay.tape.sealed import FRAME_BYTES
 from scrubjay.tape.segment import SealedSegment, list_segments
 
@@ -39,7 +40,7 @@ def test_a_sealed_tape_has_the_same_records_at_the_same_offsets(tmp_path: Path) 
 
 def test_frames_hold_whole_records_and_no_more_than_their_size(tmp_path: Path) -> None:
     rng = Random(5)
-    contents = [(2, n, bytes(rng.choice((10, 5000, 90_000, FRAME_BYTES - 17)))) for n in range(60)]
+    contents = [(2, n, bytes(rng.choice((10, 5000, 90_000, RECORD_MAX_BYTES - 17)))) for n in range(60)]
     tape = make_tape(tmp_path, contents)
     starts = {record.offset: record.at for record in tape.records()}
     tape.seal()
@@ -198,19 +199,24 @@ def test_a_half_written_sealed_file_is_not_read_and_is_written_again(tmp_path: P
     assert tape.verify().verdict == "clean"
 
 
-def test_only_one_process_seals_a_tape_at_a_time(tmp_path: Path) -> None:
+def test_only_one_process_seals_a_tape_at_a_time_and_the_last_one_waits(tmp_path: Path) -> None:
     tape = make_tape(tmp_path, CONTENTS)
     before = tape.files()
     fd = os.open(tape.folder, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        sealed = tape.seal()
+        passing = tape.seal(complete=False)
+        with ThreadPoolExecutor() as others:
+            last = others.submit(tape.seal)
+            assert not wait([last], timeout=0.1).done
+            assert tape.files() == before
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            sealed = last.result(timeout=30)
     finally:
         os.close(fd)
 
-    assert (sealed.segments, sealed.left) == (0, "another process is sealing this tape")
-    assert tape.files() == before
-    assert tape.seal().segments == 1
+    assert (passing.segments, passing.left) == (0, "another process is sealing this tape")
+    assert sealed.segments == 1
 
 
 @pytest.mark.parametrize("place", [10, SEGMENT_HEADER_BYTES + 3, SEGMENT_HEADER_BYTES + 200])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 INPUT_MAX_BYTES = 1 << 20  # typed and not taken by the agent; more is refused
 TERMINAL_BYTES = 256 << 10  # more than a terminal can hold of what its program wrote before it ended
+ECHO_US = 5000  # within which a terminal echoes
 STOP_GRACE_S = 5.0
 LEFTOVER_GRACE_S = 2.0  # between TERM and KILL for what the agent left running
 SEAL_AFTER_QUIET_S = 2.0
@@ -64,6 +65,7 @@ class Keeper:
         self._wait_status: int | None = None
         self._last_words_bytes = TERMINAL_BYTES
         self._agent_gone = False
+        self._awaiting_echo = self._holding = False
         self._was_paused: str | None = None
         self._reading_output = False
         self._writing_input = False
@@ -110,9 +112,11 @@ class Keeper:
         recorder = self._recorder
         recorder.flush()
         self._record_end()
-        for client in list(self._clients.values()):
-            client.follow(recorder.writer)
-            self._watch_client(client)
+        # What was typed waits a moment for its echo: one frame and one wakeup instead of two.
+        self._holding = self._awaiting_echo and not self._holding
+        self._awaiting_echo = False
+        if not self._holding:
+            self._tell_followers()
         recorder.tick()
         self._announce_pause()
         sync = recorder.begin_sync()
@@ -129,8 +133,15 @@ class Keeper:
         for call in due:
             call()
 
+    def _tell_followers(self) -> None:
+        for client in list(self._clients.values()):
+            client.follow(self._recorder.writer)
+            self._watch_client(client)
+
     def _timeout_ms(self) -> float:
         due_us = self._recorder.next_tick_us()
+        if self._holding:
+            due_us = min(due_us, ECHO_US)
         if self._timers:
             first = min(when for when, _ in self._timers)
             due_us = min(due_us, int((first - time.monotonic()) * 1e6))
@@ -314,6 +325,7 @@ class Keeper:
         # On the tape before the agent can act on it.
         self._recorder.flush()
         self._agent.type(data)
+        self._awaiting_echo = True
 
     def _resize(self, cols: int, rows: int) -> None:
         if not (SIZE_MIN[0] <= cols <= SIZE_MAX[0] and SIZE_MIN[1] <= rows <= SIZE_MAX[1]):

@@ -12,6 +12,7 @@ from struct import Struct
 FRAME_MAX_BYTES = 1 << 20
 
 _LENGTHS = Struct("<IH")
+_to_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make one for every frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class BadFrame(Exception):
 
 def encode_frame(meta: Meta, tail: bytes = b"") -> bytes:
     """One frame."""
-    head = json.dumps(meta, separators=(",", ":")).encode()
+    head = _to_json(meta).encode()
     return _LENGTHS.pack(2 + len(head) + len(tail), len(head)) + head + tail
 
 

@@ -12,7 +12,7 @@ from scrubjay.errors import KeeperGone, KeeperRefused
 from scrubjay.keeper.protocol import BadFrame, FrameReader, encode_frame
 from scrubjay.tape.record import Json
 
-_RECEIVE_BYTES = 1 << 18
+_RECEIVE_BYTES = 64 << 10  # a larger buffer is mapped and unmapped anew for every key that is echoed
 _CONNECT_TIMEOUT_S = 2.0
 
 
@@ -53,6 +53,7 @@ class Connection:
         except OSError as error:
             dialled.close()
             raise KeeperGone(self.name) from error
+        dialled.settimeout(None)  # with one, every call would poll first
         return dialled
 
     def send(self, meta: Json, tail: bytes = b"") -> None:

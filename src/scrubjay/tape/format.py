@@ -15,7 +15,7 @@ RECORD_MAX_BYTES = 256 << 10  # a whole record; so a compressed frame of this si
 SEGMENT_BYTES = 16 << 20  # of records in one segment file before the next one is begun
 
 _HEADER = Struct("<IBQ")
-_CRC = Struct("<I")
+_CRC = _LENGTH = Struct("<I")
 _OFFSET = Struct("<Q")
 HEADER_BYTES = _HEADER.size
 RECORD_OVERHEAD_BYTES = _HEADER.size + _CRC.size
@@ -112,6 +112,34 @@ def skim_records(data: bytes, *, offset: int, salt: int, stop: int) -> tuple[int
         if offset + position == stop:
             break
     return position, kind, at, b"".join(checksums)
+
+
+def strip_checksums(records: bytes) -> bytes:
+    """Whole records without their checksums, which follow from everything else."""
+    parts: list[bytes] = []
+    position = 0
+    while position < len(records):
+        end = position + HEADER_BYTES + _LENGTH.unpack_from(records, position)[0]
+        parts.append(records[position:end])
+        position = end + _CRC.size
+    return b"".join(parts)
+
+
+def restore_checksums(stripped: bytes, *, offset: int, salt: int) -> bytes:
+    """The records that ``strip_checksums`` was given, the first of them at ``offset``; BadRecord if it was not."""
+    parts: list[bytes] = []
+    position = 0
+    while position < len(stripped):
+        if position + HEADER_BYTES > len(stripped):
+            raise BadRecord("a frame that ends within a record")
+        end = position + HEADER_BYTES + _LENGTH.unpack_from(stripped, position)[0]
+        if end > len(stripped):
+            raise BadRecord("a frame that ends within a record")
+        body = stripped[position:end]
+        parts += (body, _CRC.pack(crc32(body, crc32(_OFFSET.pack(offset), salt))))
+        offset += len(body) + _CRC.size
+        position = end
+    return b"".join(parts)
 
 
 def chain_record(chain: int, record: bytes) -> int:

@@ -10,15 +10,17 @@ from struct import Struct
 
 _SIZE = Struct("<HH")
 _META_LENGTH = Struct("<H")
+_to_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode  # json.dumps would make one every time
+_to_ascii_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def encode_json(**fields: object) -> bytes:
     """A JSON object, compact and in the order given; fields that are None are left out."""
     present = {name: value for name, value in fields.items() if value is not None}
     try:
-        return json.dumps(present, separators=(",", ":"), ensure_ascii=False).encode()
+        return _to_json(present).encode()
     except UnicodeEncodeError:  # bytes of an argument or path that are not UTF-8; escaped they come back as they were
-        return json.dumps(present, separators=(",", ":")).encode()
+        return _to_ascii_json(present).encode()
 
 
 def encode_size(cols: int, rows: int) -> bytes:

@@ -93,7 +93,7 @@ class Tape:
         """The offset after the last byte there is, complete record or not."""
         last = list_segments(self.folder)[-1]
         try:
-            with closing(open_segment(last)) as segment:
+            with closing(open_segment(last, salt=self._salt)) as segment:
                 return segment.end
         except BadRecord:
             return last.first
@@ -105,7 +105,7 @@ class Tape:
         if not sealed:
             return 0
         try:
-            with closing(SealedSegment(sealed[-1])) as segment:
+            with closing(SealedSegment(sealed[-1], salt=self._salt)) as segment:
                 return segment.end
         except BadRecord:
             return sealed[-1].first + 1
@@ -146,7 +146,7 @@ class Tape:
         if low == 0:
             return files[0].first
         try:
-            with closing(open_segment(files[low - 1])) as segment:
+            with closing(open_segment(files[low - 1], salt=self._salt)) as segment:
                 return segment.offset_at(at) if isinstance(segment, SealedSegment) else self._raw_offset_at(segment, at)
         except BadRecord:
             return files[low - 1].first
@@ -163,7 +163,7 @@ class Tape:
 
     def _first_at(self, file: SegmentFile) -> int | None:
         try:
-            with closing(open_segment(file)) as segment:
+            with closing(open_segment(file, salt=self._salt)) as segment:
                 if isinstance(segment, SealedSegment):
                     return segment.index.frames[0].at
                 data = segment.read(file.first, RECORD_MAX_BYTES)
@@ -234,7 +234,7 @@ class Tape:
             if file.first > offset:
                 return Damage(offset, file.first, _MISSING)
             try:
-                return open_segment(file)
+                return open_segment(file, salt=self._salt)
             except FileNotFoundError:
                 continue  # gone since the listing
             except BadRecord as error:

@@ -48,7 +48,7 @@ def seal_ended_segments(
     progress: Callable[[int], None] = lambda _: None,
 ) -> Sealed:
     """Seal every raw segment that has ended; the last one too if the tape is ``complete``."""
-    with _only_sealer(folder) as alone:
+    with _only_sealer(folder, patient=complete) as alone:
         if not alone:
             return Sealed(0, 0, 0, "another process is sealing this tape")
         return _seal(folder, anchor_folder, tape_id, complete=complete, progress=progress)
@@ -150,11 +150,13 @@ def _replace(path: Path, parts: list[bytes]) -> None:
 
 
 @contextmanager
-def _only_sealer(folder: Path) -> Generator[bool]:
+def _only_sealer(folder: Path, *, patient: bool) -> Generator[bool]:
+    """Whether this process is the only one that seals the tape; a ``patient`` one waits until it is."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The last sealer of a tape must not give up: the one before does not know that the tape has ended.
+            fcntl.flock(fd, fcntl.LOCK_EX if patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return

@@ -17,6 +17,8 @@ from scrubjay.tape.format import (
     BadRecord,
     decode_segment_header,
     peek_record,
+    restore_checksums,
+    strip_checksums,
 )
 
 if sys.version_info >= (3, 14):
@@ -24,13 +26,13 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-# Level 6 in frames of 256 KiB is smaller than level 3 over the whole stream, and a seal is background work.
-_LEVEL = 6
+# Level 9 in frames of 512 KiB is smaller than level 3 over the whole stream, and a seal is background work.
+_LEVEL = 9
 _OPTIONS: dict[int, int] = {
     zstd.CompressionParameter.compression_level: _LEVEL,
     zstd.CompressionParameter.checksum_flag: 1,
 }
-FRAME_BYTES = 256 << 10  # of records in one frame, so a read decompresses no more than this
+FRAME_BYTES = 512 << 10  # of records in one frame, so a read decompresses no more than this
 
 _ENTRY = Struct("<QQQI")
 _FOOTER = Struct("<QQQ32s32s8s")
@@ -64,23 +66,25 @@ class SealedIndex:
 
 
 def compress_frame(records: bytes) -> bytes:
-    """One frame, with zstd's own checksum in it."""
-    return zstd.compress(records, options=_OPTIONS)
+    """One frame, with zstd's own checksum in it in place of those of the records."""
+    # Checksums do not compress: they would be a tenth of what an agent's many small records take.
+    return zstd.compress(strip_checksums(records), options=_OPTIONS)
 
 
-def decompress_frame(data: bytes, expected_bytes: int, checksum: int) -> bytes:
-    """The records of one frame; BadRecord if it is damaged or does not yield exactly ``expected_bytes``."""
+def decompress_frame(data: bytes, frame: Frame, end: int, *, salt: int) -> bytes:
+    """The records of one frame that ends at ``end``; BadRecord if it is damaged or yields anything else."""
     # zstd's own checksum is of the records: bits that make no difference to those would go unnoticed.
-    if crc32(data) != checksum:
+    if crc32(data) != frame.checksum:
         raise BadRecord("a damaged frame")
-    records, unused = _decompress(data)
-    if len(records) != expected_bytes or unused:
-        raise BadRecord(f"a frame of {len(records)} bytes where {expected_bytes} belong")
+    stripped, unused = _decompress(data)
+    records = restore_checksums(stripped, offset=frame.offset, salt=salt)
+    if len(records) != end - frame.offset or unused:
+        raise BadRecord(f"a frame of {len(records)} bytes where {end - frame.offset} belong")
     return records
 
 
 def _decompress(data: bytes) -> tuple[bytes, int]:
-    """The frame that ``data`` begins with, and how many bytes are not part of it."""
+    """What the frame that ``data`` begins with holds, and how many bytes are not part of it."""
     decompressor = zstd.ZstdDecompressor()
     try:
         records = decompressor.decompress(data, max_length=FRAME_BYTES + 1)
@@ -130,14 +134,15 @@ def decode_index(header: bytes, entries: bytes, footer: bytes) -> SealedIndex:
     return SealedIndex(tape, number, first, end, frames, position, previous, digest)
 
 
-def salvage_index(data: bytes, number: int, first: int) -> SealedIndex:
+def salvage_index(data: bytes, number: int, first: int, *, salt: int) -> SealedIndex:
     """The index of a sealed file whose own is damaged, from its frames; BadRecord if the first is damaged too."""
     frames: list[Frame] = []
     position, offset = SEGMENT_HEADER_BYTES, first
     while True:
         window = data[position : position + 2 * FRAME_BYTES]
         try:
-            records, unused = _decompress(window)
+            stripped, unused = _decompress(window)
+            records = restore_checksums(stripped, offset=offset, salt=salt)
         except BadRecord:
             break
         peeked = peek_record(records, 0)

@@ -14,6 +14,7 @@ from scrubjay.tape.format import (
     BadRecord,
     decode_segment_header,
     peek_record,
+    tape_salt,
 )
 from scrubjay.tape.sealed import (
     FOOTER_BYTES,
@@ -114,7 +115,8 @@ class RawSegment:
 class SealedSegment:
     """A sealed segment open for reading; a read decompresses one frame."""
 
-    def __init__(self, file: SegmentFile) -> None:
+    def __init__(self, file: SegmentFile, *, salt: int = 0) -> None:
+        """``salt`` is of the tape it should belong to, for when it cannot say so itself."""
         self.file = file
         self._fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         self._frame: tuple[int, bytes] = (-1, b"")
@@ -124,11 +126,13 @@ class SealedSegment:
         except BadRecord as error:
             self.fault = str(error)
             try:
-                self.index = self._salvage_index()
+                self.index = self._salvage_index(salt)
             except BadRecord:
                 self.close()
                 raise
         self.tape = self.index.tape or None
+        # Its own tape's, not the reader's: the records of another tape's segment must not come out as ours.
+        self._salt = tape_salt(self.tape) if self.tape is not None else salt
 
     def _read_index(self) -> SealedIndex:
         size = os.fstat(self._fd).st_size
@@ -143,9 +147,9 @@ class SealedSegment:
             raise BadRecord(_MISNAMED)
         return index
 
-    def _salvage_index(self) -> SealedIndex:
+    def _salvage_index(self, salt: int) -> SealedIndex:
         data = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
-        return salvage_index(data, self.file.number, self.file.first)
+        return salvage_index(data, self.file.number, self.file.first, salt=salt)
 
     @property
     def end(self) -> int:
@@ -168,7 +172,7 @@ class SealedSegment:
             this = frames[number]
             stop = frames[number + 1].position if number + 1 < len(frames) else self.index.frames_end
             packed = os.pread(self._fd, stop - this.position, this.position)
-            self._frame = (number, decompress_frame(packed, self.frame_end(number) - this.offset, this.checksum))
+            self._frame = (number, decompress_frame(packed, this, self.frame_end(number), salt=self._salt))
         return self._frame[1]
 
     def read(self, offset: int, limit: int) -> bytes:
@@ -200,12 +204,13 @@ class SealedSegment:
 Segment = RawSegment | SealedSegment
 
 
-def open_segment(file: SegmentFile) -> Segment:
-    """Open a segment for reading; BadRecord if nothing in it can be read."""
+def open_segment(file: SegmentFile, *, salt: int = 0) -> Segment:
+    """Open a segment of the tape with ``salt`` for reading; BadRecord if nothing in it can be read."""
     if file.sealed:
-        return SealedSegment(file)
+        return SealedSegment(file, salt=salt)
     try:
         return RawSegment(file)
     except FileNotFoundError:
         # Sealed between the listing and this; the sealed file was there before the raw one went.
-        return SealedSegment(replace(file, name=file.path.with_suffix(".sealed").name, sealed=True))
+        sealed = replace(file, name=file.path.with_suffix(".sealed").name, sealed=True)
+        return SealedSegment(sealed, salt=salt)
