@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import sys
 import time
 
 import click
@@ -89,7 +90,7 @@ def _one_line(argv: tuple[str, ...]) -> str:
 
 def _print_table(rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    width = shutil.get_terminal_size().columns
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for row in rows:
         line = "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip()
         click.echo(line if len(line) <= width else line[: width - 1] + "…")
