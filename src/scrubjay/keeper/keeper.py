@@ -9,6 +9,7 @@ import time
 
 from scrubjay.keeper.clients import Client, peer_uid
 from scrubjay.keeper.leftovers import Leftovers
+from scrubjay.keeper.processes import give_memory_back
 from scrubjay.keeper.signals import exit_fields, signal_name, signal_number
 from scrubjay.keeper.syncer import Syncer
 from scrubjay.tape.format import Kind
@@ -427,6 +428,7 @@ class Keeper:
             self._later(SEAL_AFTER_QUIET_S, self._seal_when_quiet)
             return
         self._unsealed = 0
+        give_memory_back()
         self._sealer = self._start_sealer()
         if self._sealer is not None:
             self._aides.add(self._sealer)

@@ -22,6 +22,15 @@ def adopt_orphans() -> bool:
         return False
 
 
+def give_memory_back() -> None:
+    """Return to the system what a flood of output took; the C library would keep it for the next one."""
+    import ctypes
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 def descendants(pid: int) -> list[int]:
     """All living processes below ``pid``, parents before children."""
     found: list[int] = []

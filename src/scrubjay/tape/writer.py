@@ -58,7 +58,9 @@ if TYPE_CHECKING:
 
 
 _RECENT_BYTES = 256 << 10
-WINDOW_BYTES = 4 << 20  # unsynced records kept in memory; above this the writer asks for a pause
+# Unsynced records kept in memory; above this the writer asks for a pause. A flood fills a quarter of it in the time
+# one sync takes, and with less it would wait for every sync; at an ordinary pace it holds a few kilobytes.
+WINDOW_BYTES = 16 << 20
 
 
 class Sync:
