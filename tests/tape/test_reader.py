@@ -259,20 +259,22 @@ def test_missing_segments_are_named_and_the_others_are_read(ram_path: Path, shap
         assert (report.verdict, report.damage[0].offset, report.damage[0].end) == ("damaged", first, end)
 
 
-def test_a_reader_follows_a_tape_that_grows_and_rotates(tmp_path: Path) -> None:
+def test_a_scan_goes_on_with_a_tape_that_grows_and_rotates_and_reading_ends_where_it_was(tmp_path: Path) -> None:
     writer = begin_tape(tmp_path, segment_bytes=300)
     writer.append(*CONTENTS[0])
     writer.flush()
     tape = Tape(tmp_path / "tape")
-    reading = tape.records()
-    found = [next(reading)]
+    scanning, reading = tape.scan(), tape.records()
+    scanned, read = [next(scanning)], [next(reading)]
 
     for content in CONTENTS[1:]:
         writer.append(*content)
         writer.flush()
-    found.extend(reading)
+    scanned.extend(scanning)
+    read.extend(reading)
 
-    assert [content_of(record) for record in found] == CONTENTS
+    assert [content_of(item) for item in scanned if isinstance(item, Record)] == CONTENTS
+    assert [content_of(record) for record in read] == CONTENTS[:1]
     writer.close()
 
 

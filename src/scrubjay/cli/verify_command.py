@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -13,6 +17,9 @@ from scrubjay.tape.anchor import Anchor, read_anchor
 from scrubjay.tape.reader import Tape
 from scrubjay.tape.record import Json
 from scrubjay.tape.verify import Report, verify
+
+# Name, tape, how to read its anchor (before the tape, which may be growing), and whether it lives.
+_Subject = tuple[str, Tape, Callable[[], Anchor], bool]
 
 
 @click.command("verify")
@@ -31,8 +38,8 @@ def command(context: Context, pods: tuple[str, ...], *, as_json: bool) -> int:
     )
     rows: list[Json] = []
     for name, tape, anchor, live in subjects:
-        with progress(f"verifying {name}", tape.end) as step:
-            report = verify(tape, anchor, live=live, progress=step)
+        with _while_not_sealing(tape), progress(f"verifying {name}", tape.end) as step:
+            report = verify(tape, anchor(), live=live, progress=step)
         rows.append(_describe(name, tape, report, live=live))
         if not as_json:
             click.echo(f"{name}: {report.explain()}")
@@ -44,7 +51,18 @@ def command(context: Context, pods: tuple[str, ...], *, as_json: bool) -> int:
     return 0 if all(row["verdict"] == "clean" for row in rows) else 1
 
 
-def _subject(home: Home, raw: str) -> tuple[str, Tape, Anchor, bool]:
+@contextmanager
+def _while_not_sealing(tape: Tape) -> Generator[None]:
+    """Wait for a sealer that is at work, and keep others away: half-way its segments look unanchored."""
+    fd = os.open(tape.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _subject(home: Home, raw: str) -> _Subject:
     try:
         return _pod(home, raw)
     except NoSuchPod:
@@ -52,14 +70,12 @@ def _subject(home: Home, raw: str) -> tuple[str, Tape, Anchor, bool]:
         if "/" not in raw and not path.exists():
             raise
     tape = Tape(path)
-    return raw, tape, read_anchor(path.parent, tape.id), False
+    return raw, tape, lambda: read_anchor(path.parent, tape.id), False
 
 
-def _pod(home: Home, raw: str) -> tuple[str, Tape, Anchor, bool]:
+def _pod(home: Home, raw: str) -> _Subject:
     pod = home.find(raw)
-    # The anchor first: what is written between the two only makes the tape longer.
-    anchor = pod.anchor()
-    return pod.name, pod.tape(), anchor, pod.alive
+    return pod.name, pod.tape(), pod.anchor, pod.alive
 
 
 def _describe(name: str, tape: Tape, report: Report, *, live: bool) -> Json:

@@ -121,7 +121,10 @@ class Tape:
 
     def records(self, offset: int = 0) -> Iterator[Record]:
         """Every readable record from ``offset``, which must be a record's, up to the end at this moment."""
+        end = self.end  # a tape that grows faster than it is read would have none otherwise
         for item in self.scan(offset):
+            if item.offset >= end:
+                return
             if isinstance(item, Record):
                 yield item
 
