@@ -21,6 +21,7 @@ from scrubjay.tape.recover import Recovery, close_lost_tape
 State = Literal["running", "ending", "exited", "lost", "imported"]
 
 _STATUS_TIMEOUT_S = 1.0
+_EXIT_WITHIN_BYTES = 1 << 20  # of the end; little follows an exit, and a lost tape may be gigabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ class Pod:
 
     def _end_by_tape(self) -> Json:
         try:
-            for record in self.tape().records():
+            tape = self.tape()
+            for record in tape.records(tape.align(max(0, tape.end - _EXIT_WITHIN_BYTES))):
                 if record.kind == Kind.EXIT:
                     return record.json()
         except NotATape:
