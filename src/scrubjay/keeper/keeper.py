@@ -316,7 +316,7 @@ class Keeper:
         if self._agent_gone or self._agent.hung_up:
             raise Refused("the agent has ended")
         if self._recorder.paused is not None:
-            raise Refused(f"recording is paused: {self._recorder.paused}; it goes on by itself once the disk takes more")
+            raise Refused(f"recording is paused: {self._recorder.paused}; it goes on when the disk takes more")
         if self._agent.pending_bytes + len(data) > INPUT_MAX_BYTES:
             raise Refused("the agent does not read what was typed before")
         limit = INPUT_MAX_BYTES // 8
