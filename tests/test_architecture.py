@@ -33,6 +33,7 @@ _PURE = (
     "tape/stream.py",
     "tape/asciicast.py",
     "keeper/protocol.py",
+    "keeper/detach.py",
     "keeper/environment.py",
     "keeper/recorder.py",
     "cli/keys.py",

@@ -14,7 +14,7 @@ import pytest
 
 from chaos.fleet import Fleet, Member, open_fleet
 from chaos.machine import eventually
-from scrubjay.keeper.clients import peer_uid
+from scrubjay.keeper.clients import peer
 from scrubjay.keeper.protocol import encode_frame
 
 _NOBODY = 65534
@@ -115,7 +115,7 @@ def test_the_kernel_tells_who_is_on_the_other_side() -> None:
     here, there = socket.socketpair()
 
     with here, there:
-        assert peer_uid(here) == os.getuid()
+        assert peer(here) == (os.getpid(), os.getuid())
 
 
 def test_a_data_directory_deeper_than_a_socket_name_may_be_long_works(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Keys by name, and the keys that detach. Pure."""
+"""Keys by name. Pure."""
 
 from __future__ import annotations
 
@@ -38,9 +38,6 @@ _NAMED = {
 }
 _CONTROL = {"space": 0, "@": 0, "[": 27, "\\": 28, "]": 29, "^": 30, "_": 31, "?": 127}
 
-# Ctrl-\ as terminals send it: plainly, and in the two encodings that agents switch on.
-_DETACH = (b"\x1c", b"\x1b[92;5u", b"\x1b[27;5;92~")
-
 
 def encode_key(raw: str) -> bytes:
     """What a terminal sends for a key such as ``ctrl-c``; BadKey if there is no such key."""
@@ -61,36 +58,3 @@ def encode_key(raw: str) -> bytes:
     if len(raw) == 1 and raw.isprintable():
         return raw.encode()
     raise BadKey(raw)
-
-
-class DetachKeys:
-    """Watches what is typed for ctrl-\\ pressed twice in a row."""
-
-    HOLD_S = 0.6  #: how long a first press is kept back before it counts as typed
-
-    def __init__(self) -> None:
-        self._held = b""
-
-    @property
-    def holding(self) -> bool:
-        """Whether a first press is being kept back."""
-        return bool(self._held)
-
-    def feed(self, data: bytes) -> tuple[bytes, bool]:
-        """What to pass on, and whether to detach."""
-        for key in _DETACH:
-            start = data.find(key)
-            if start < 0:
-                continue
-            rest = data[start + len(key) :]
-            if (self._held and start == 0) or rest.startswith(_DETACH):
-                return data[:start], True
-            if not rest:
-                passed, self._held = self._held + data[:start], key
-                return passed, False
-        return self.release() + data, False
-
-    def release(self) -> bytes:
-        """The first press, to be passed on after all."""
-        held, self._held = self._held, b""
-        return held

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from types import FrameType
 
 from scrubjay.cli.inert import catch_up
-from scrubjay.cli.keys import DetachKeys
 from scrubjay.cli.modes import Modes
 from scrubjay.errors import KeeperGone
+from scrubjay.keeper.detach import DetachKeys
 from scrubjay.pods.connection import Connection
 from scrubjay.pods.pod import Pod
 from scrubjay.tape.format import Kind
@@ -27,6 +27,7 @@ from scrubjay.tape.stream import RecordStream
 _CATCH_UP_BYTES = 4 << 20  # of the tape, looked at for the modes in force
 _SHOWN_BYTES = 64 << 10  # of it, shown
 _EOF = b"\x04"
+_SEAT_ID = 1
 _REDRAW_S = 0.05  # in which a program has seen the other size
 
 
@@ -60,6 +61,12 @@ def join(pod: Pod, author: str, *, from_start: bool) -> Outcome:
 
 
 class _Joined:
+    """One person at one pod.
+
+    A terminal is served by the keeper itself, and only its size and its modes are looked after here. Pipes,
+    and a terminal the keeper cannot open, are relayed.
+    """
+
     def __init__(
         self, pod: Pod, keeper: Connection, author: str, modes: Modes, *, resized: int, is_terminal: bool
     ) -> None:
@@ -69,7 +76,9 @@ class _Joined:
         self._stream = RecordStream(self._tape.id, 0)
         self._keys = DetachKeys()
         self._outcome: Outcome | None = None
-        self._listening = True
+        self._seated = is_terminal and _is_terminal_of(1, 0)  # the keeper may still refuse
+        self._left_at: int | None = None  # the end of what the keeper showed
+        self._poll = select.poll()
         self._redrawn_at: float | None = None
 
     def catch_up(self, *, from_start: bool) -> None:
@@ -81,31 +90,54 @@ class _Joined:
                     output.append(record.payload)
                 self._stream = RecordStream(self._tape.id, record.end)
             self._show(catch_up(b"".join(output), _SHOWN_BYTES))
-        self._keeper.send({"do": "follow", "from": self._stream.wanted})
+        self._poll.register(self._keeper.socket, select.POLLIN)
+        self._poll.register(self._resized, select.POLLIN)
+        if self._seated:
+            self._go_on()
+        else:
+            self._relay()
         self._send_size(redraw=not from_start)
 
     def run(self) -> Outcome:
-        stdin, keeper = 0, self._keeper.socket
-        poll = select.poll()
-        poll.register(keeper, select.POLLIN)
-        poll.register(self._resized, select.POLLIN)
-        poll.register(stdin, select.POLLIN)
+        """Serve both sides until it ends."""
+        keeper = self._keeper.socket
         while self._outcome is None:
-            ready = poll.poll(self._patience_ms())
+            ready = self._poll.poll(self._patience_ms())
             self._finish_redraw()
             if not ready and self._redrawn_at is None:
                 self._type(self._keys.release())
             for fd, _ in ready:
                 if fd == keeper.fileno():
                     self._hear()
-                elif fd == stdin:
-                    self._read_keyboard()
-                    if not self._listening:
-                        poll.unregister(stdin)
-                else:
+                elif fd == self._resized:
                     os.read(self._resized, 4096)
                     self._send_size(redraw=False)
+                else:
+                    self._read_keyboard()
+        if self._seated:
+            self._learn_modes()
         return self._outcome
+
+    def _go_on(self) -> None:
+        """Have the keeper show what follows, or send it here."""
+        if self._seated:
+            self._send({"do": "seat", "id": _SEAT_ID, "from": self._stream.offset, "author": self._author})
+        else:
+            self._send({"do": "follow", "from": self._stream.wanted})
+
+    def _relay(self) -> None:
+        self._seated = False
+        self._poll.register(0, select.POLLIN)
+        self._go_on()
+
+    def _learn_modes(self) -> None:
+        """See from the tape which modes the agent has switched on while the keeper showed what it did."""
+        start = self._tape.align(max(self._stream.offset, self._tape.end - _CATCH_UP_BYTES))
+        for record in self._tape.records(start):
+            if self._left_at is not None and record.offset >= self._left_at:
+                break
+            if record.kind == Kind.OUTPUT:
+                self._modes.feed(record.payload)
 
     def _hear(self) -> None:
         try:
@@ -119,8 +151,14 @@ class _Joined:
             elif "ended" in meta:
                 status = meta["ended"]
                 self._outcome = Outcome(status=status if isinstance(status, int) else 1)
+            elif "left" in meta:
+                left_at = meta["left"]
+                self._left_at = left_at if isinstance(left_at, int) else None
+                self._outcome = Outcome()
             elif "sealed" in meta:
                 self._read_from_files()
+            elif meta.get("re") == _SEAT_ID and meta.get("ok") is False:
+                self._relay()
             elif isinstance(meta.get("paused"), str):
                 _show(f"\r\n[scrubjay: recording and agent paused: {meta['paused']}]\r\n".encode())
 
@@ -139,7 +177,7 @@ class _Joined:
             if record.kind == Kind.OUTPUT:
                 self._show(record.payload)
             self._stream = RecordStream(self._tape.id, record.end)
-        self._keeper.send({"do": "follow", "from": self._stream.wanted})
+        self._go_on()
 
     def _read_keyboard(self) -> None:
         try:
@@ -150,7 +188,7 @@ class _Joined:
             if self._is_terminal:
                 self._outcome = Outcome()  # the terminal was closed; the agent goes on
             else:
-                self._listening = False
+                self._poll.unregister(0)
                 self._type(_EOF)
             return
         if not self._is_terminal:
@@ -188,6 +226,11 @@ class _Joined:
             self._keeper.send(meta, tail)
         except KeeperGone:
             self._hear()  # it may have left its last words
+
+
+def _is_terminal_of(one: int, other: int) -> bool:
+    """Whether two descriptors are the same terminal."""
+    return os.isatty(one) and os.fstat(one).st_rdev == os.fstat(other).st_rdev
 
 
 def _show(data: bytes) -> None:

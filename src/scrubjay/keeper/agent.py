@@ -9,7 +9,8 @@ import signal
 import struct
 import termios
 
-_READ_BYTES = 65536
+_READ_BYTES = 8192  # a terminal gives out half of that at a time
+_MORE_BYTES = 1024  # a read of fewer has emptied the terminal
 # What one turn of the loop takes from a terminal that never pauses: enough to make the tape's write
 # worth its call, little enough that a keystroke is not kept waiting.
 _DRAIN_BYTES = 128 << 10
@@ -33,25 +34,27 @@ class Agent:
         self._pending: list[bytes] = []
         self.pending_bytes = 0
 
-    def read(self) -> bytes:
-        """What the agent has shown since the last read; empty if nothing, or if it hung up."""
+    def read(self) -> list[bytes]:
+        """What the agent has shown since the last read, in parts; none if nothing, or if it hung up."""
         parts: list[bytes] = []
-        size = 0
+        left = _DRAIN_BYTES
         try:
-            while size < _DRAIN_BYTES:
+            while left > 0:
                 part = os.read(self.terminal, _READ_BYTES)
                 if not part:
                     self.hung_up = True
                     break
                 parts.append(part)
-                size += len(part)
+                if len(part) < _MORE_BYTES:
+                    break
+                left -= len(part)
         except BlockingIOError:
-            return b"".join(parts)
+            return parts
         except OSError as error:
             if error.errno != errno.EIO:  # EIO: nobody has the terminal open any more
                 raise
             self.hung_up = True
-        return b"".join(parts)
+        return parts
 
     def type(self, data: bytes) -> None:
         """Send ``data`` to the agent as if typed; what it does not take now is kept."""

@@ -12,6 +12,7 @@ from scrubjay.tape.format import SEGMENT_HEADER_BYTES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from scrubjay.keeper.protocol import Meta
+    from scrubjay.keeper.seat import Seat
     from scrubjay.tape.writer import TapeWriter
 
 _RECEIVE_BYTES = 65536
@@ -27,6 +28,7 @@ class Client:
         connection.setblocking(False)
         self.socket = connection
         self.follows_from: int | None = None  #: the next offset a follower wants
+        self.seat: Seat | None = None  #: the terminal it has offered
         self.closed = False
         self._frames = FrameReader()
         self._out = b""
@@ -74,6 +76,11 @@ class Client:
         """Whether something is still to be sent."""
         return bool(self._out)
 
+    @property
+    def watches(self) -> bool:
+        """Whether it is shown what the agent does."""
+        return self.follows_from is not None or self.seat is not None
+
     def follow(self, writer: TapeWriter) -> None:
         """Send the part of the tape that is next for this follower, unless it still has something to take."""
         while self.follows_from is not None and not self._out and self.follows_from < writer.written:
@@ -114,10 +121,11 @@ def read_written(writer: TapeWriter, offset: int) -> bytes | None:
         os.close(fd)
 
 
-def peer_uid(connection: socket.socket) -> int:
-    """The user on the other side of a unix socket, as the kernel knows it."""
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """Process and user on the other side of a unix socket, as the kernel knows them."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    return _PEER.unpack(raw)[1]
+    pid, uid, _ = _PEER.unpack(raw)
+    return pid, uid
 
 
 def listen(folder: str, name: str) -> socket.socket:

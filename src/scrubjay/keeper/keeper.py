@@ -7,9 +7,11 @@ import select
 import signal
 import time
 
-from scrubjay.keeper.clients import Client, peer_uid
+from scrubjay.keeper.clients import Client, peer
+from scrubjay.keeper.detach import DetachKeys
 from scrubjay.keeper.leftovers import Leftovers
 from scrubjay.keeper.processes import give_memory_back
+from scrubjay.keeper.seat import Seat
 from scrubjay.keeper.signals import exit_fields, signal_name, signal_number
 from scrubjay.keeper.syncer import Syncer
 from scrubjay.tape.format import Kind
@@ -28,6 +30,7 @@ TERMINAL_BYTES = 256 << 10  # more than a terminal can hold of what its program 
 ECHO_US = 5000  # within which a terminal echoes
 STOP_GRACE_S = 5.0
 LEFTOVER_GRACE_S = 2.0  # between TERM and KILL for what the agent left running
+AWAY_S = 0.2  # after which to see whether a terminal that a shell has taken is ours again
 SEAL_AFTER_QUIET_S = 2.0
 SEAL_BACKLOG_SEGMENTS = 16  # unsealed, 256 MiB: then the disk matters more than the speed
 FAREWELL_S = 2.0  # for followers to take the end of the tape
@@ -60,6 +63,7 @@ class Keeper:
         self._unsealed = 0  # segments that have ended since the sealer was started
         self._segments = len(recorder.writer.segments)
         self._clients: dict[int, Client] = {}
+        self._seated: dict[int, tuple[Client, Seat]] = {}  # by their terminals
         self._poll = select.poll()
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._leftovers = Leftovers(recorder, aides)
@@ -100,13 +104,19 @@ class Keeper:
         for fd, events in self._poll.poll(self._timeout_ms()):
             if fd == self._agent.terminal:
                 self._serve_terminal(events)
-            elif fd == self._wakeup:
-                self._wake_up()
-            elif fd == self._listener.fileno():
-                self._accept()
             else:
-                self._serve_client(fd, events)
+                self._serve(fd, events)
         self._settle()
+
+    def _serve(self, fd: int, events: int) -> None:
+        if fd in self._seated:
+            self._serve_seat(*self._seated[fd], events)
+        elif fd == self._wakeup:
+            self._wake_up()
+        elif fd == self._listener.fileno():
+            self._accept()
+        else:
+            self._serve_client(fd, events)
 
     def _settle(self) -> None:
         """After every turn: write, sync, tell followers, let time pass."""
@@ -135,9 +145,14 @@ class Keeper:
             call()
 
     def _tell_followers(self) -> None:
+        writer = self._recorder.writer
         for client in list(self._clients.values()):
-            client.follow(self._recorder.writer)
-            self._watch_client(client)
+            if client.seat is not None:
+                self._show(client, client.seat)
+            elif client.follows_from is not None and client.follows_from < writer.written:
+                client.follow(writer)
+            if client.waiting or client.closed:
+                self._watch_client(client)
 
     def _timeout_ms(self) -> float:
         due_us = self._recorder.next_tick_us()
@@ -169,10 +184,18 @@ class Keeper:
             self._take_output()
 
     def _take_output(self) -> int:
-        data = self._agent.read()
-        if data:
-            self._recorder.output(data)
-        return len(data)
+        parts = self._agent.read()
+        if not parts:
+            return 0
+        recorder, writer = self._recorder, self._recorder.writer
+        start = writer.offset
+        recorder.output(*parts)
+        recorder.flush()
+        if self._seated and start < writer.offset == writer.written:
+            # At once: everything else that this turn may have to do would delay the echo of a key.
+            for _, seat in self._seated.values():
+                seat.show_live(parts, start, writer.written)
+        return sum(map(len, parts))
 
     def _reap(self) -> None:
         while True:
@@ -250,7 +273,7 @@ class Keeper:
             connection, _ = self._listener.accept()
         except OSError:
             return
-        if peer_uid(connection) != os.geteuid():
+        if peer(connection)[1] != os.geteuid():
             connection.close()
             return
         self._clients[connection.fileno()] = Client(connection)
@@ -269,6 +292,7 @@ class Keeper:
 
     def _watch_client(self, client: Client) -> None:
         if client.closed:
+            self._unseat(client)
             fd = client.socket.fileno()
             self._poll.unregister(fd)
             del self._clients[fd]
@@ -284,6 +308,10 @@ class Keeper:
             match meta.get("do"):
                 case "follow":
                     client.follows_from = _whole(meta, "from")
+                    self._unseat(client)
+                    return
+                case "seat":
+                    self._seat(client, _text(meta, "author"), _whole(meta, "from"))
                     return
                 case "write":
                     self._type(tail, _text(meta, "author"))
@@ -328,6 +356,71 @@ class Keeper:
         self._agent.type(data)
         self._awaiting_echo = True
 
+    # Terminals that clients have offered.
+
+    def _seat(self, client: Client, author: str, position: int) -> None:
+        self._unseat(client)
+        try:
+            seat = Seat(peer(client.socket)[0], author, position)
+        except OSError as error:
+            raise Refused(f"cannot take your terminal: {error.strerror}") from error
+        client.seat, client.follows_from = seat, None
+        self._seated[seat.terminal] = client, seat
+        self._poll.register(seat.terminal, select.POLLIN)
+
+    def _unseat(self, client: Client) -> None:
+        seat, client.seat = client.seat, None
+        if seat is not None and self._seated.pop(seat.terminal, None) is not None:
+            self._poll.unregister(seat.terminal)
+            seat.close()
+
+    def _serve_seat(self, client: Client, seat: Seat, events: int) -> None:
+        if events & select.POLLOUT:
+            self._show(client, seat)
+        if not events & _READ or client.seat is None:
+            return
+        if events == select.POLLIN and not seat.may_read:
+            self._leave_keys(seat)
+            return
+        keys, leaves = seat.read_keys()
+        self._type_from(seat, keys)
+        if leaves or seat.gone:
+            self._give_back(client, {"left": seat.position})
+        elif seat.holding:
+            self._later(DetachKeys.HOLD_S, lambda: self._type_from(seat, seat.release_held()))
+
+    def _type_from(self, seat: Seat, keys: bytes) -> None:
+        if not keys:
+            return
+        try:
+            self._type(keys, seat.author)
+        except Refused:
+            return  # as a terminal nobody reads from takes no keys
+
+    def _leave_keys(self, seat: Seat) -> None:
+        """Leave what is typed to whoever has the terminal now, and look again in a while."""
+        self._poll.modify(seat.terminal, 0)
+        self._later(AWAY_S, lambda: self._watch_seat(seat))
+
+    def _watch_seat(self, seat: Seat) -> None:
+        if seat.terminal in self._seated:
+            self._poll.modify(seat.terminal, select.POLLIN | (select.POLLOUT if seat.waiting else 0))
+
+    def _show(self, client: Client, seat: Seat) -> None:
+        was_waiting = seat.waiting
+        seat.send()
+        if not seat.show(self._recorder.writer):
+            self._give_back(client, {"sealed": seat.position})
+        elif seat.gone:
+            self._give_back(client, {"left": seat.position})
+        elif seat.waiting != was_waiting:
+            self._watch_seat(seat)
+
+    def _give_back(self, client: Client, why: Meta) -> None:
+        self._unseat(client)
+        client.answer(why)
+        self._watch_client(client)
+
     def _resize(self, cols: int, rows: int) -> None:
         if not (SIZE_MIN[0] <= cols <= SIZE_MAX[0] and SIZE_MIN[1] <= rows <= SIZE_MAX[1]):
             raise Refused(f"a terminal of {cols}x{rows} is too small or too large")
@@ -355,7 +448,7 @@ class Keeper:
             "unsynced_us": self._recorder.unsynced_us,
             "paused": self._recorder.paused,
             "sync_failures": self._recorder.sync_failures,
-            "followers": sum(client.follows_from is not None for client in self._clients.values()),
+            "followers": sum(client.watches for client in self._clients.values()),
         }
 
     def _announce_pause(self) -> None:
@@ -363,8 +456,9 @@ class Keeper:
             return
         self._was_paused = self._recorder.paused
         for client in list(self._clients.values()):
-            if client.follows_from is not None:
+            if client.watches:
                 client.answer({"paused": self._was_paused})
+                self._watch_client(client)
 
     # The end.
 
@@ -389,12 +483,7 @@ class Keeper:
 
     def _serve_all_but_the_agent(self, timeout_ms: float) -> None:
         for fd, events in self._poll.poll(timeout_ms):
-            if fd == self._wakeup:
-                self._wake_up()
-            elif fd == self._listener.fileno():
-                self._accept()
-            else:
-                self._serve_client(fd, events)
+            self._serve(fd, events)
 
     def _watch_terminal_no_more(self) -> None:
         if self._reading_output or self._writing_input:
@@ -403,23 +492,26 @@ class Keeper:
 
     def _say_farewell(self) -> None:
         """Let followers have the end of the tape, but not for ever."""
-        for client in self._clients.values():
-            client.follow(self._recorder.writer)
+        self._tell_followers()
         deadline = time.monotonic() + FAREWELL_S
         while self._unserved and time.monotonic() < deadline:
             self._settle()
             self._serve_all_but_the_agent(50)
         for client in self._clients.values():
+            self._unseat(client)
             client.answer({"ended": self.exit.get("status")})
             client.close()
 
     @property
     def _unserved(self) -> bool:
         written = self._recorder.writer.written
-        return any(
-            client.waiting or (client.follows_from is not None and client.follows_from < written)
-            for client in self._clients.values()
-        )
+        for client in self._clients.values():
+            shown = client.seat.position if client.seat is not None else client.follows_from
+            if client.waiting or (client.seat is not None and client.seat.waiting):
+                return True
+            if shown is not None and shown < written:
+                return True
+        return False
 
     def _seal_when_quiet(self) -> None:
         """Start the sealer, but not while the agent needs the machine: it would cost the flood a third of its speed."""

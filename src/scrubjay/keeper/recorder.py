@@ -96,19 +96,21 @@ class Recorder:
             return self._best_effort
         return not self.writer.full
 
-    def output(self, data: bytes) -> None:
-        """Record what the agent showed."""
+    def output(self, *parts: bytes) -> None:
+        """Record what the agent showed, all of it at this instant."""
         at = self.last_output_at = self._check_clock()
+        size = sum(map(len, parts))
         if self.paused is not None:
             if self._gap is None:
                 self._gap = Gap(self.paused, at)
-            self._gap.bytes += len(data)
+            self._gap.bytes += size
             self._gap.records += 1
             self._gap.until = at
             return
-        if len(data) <= PAYLOAD_MAX_BYTES:
-            self._append(Kind.OUTPUT, at, data)
+        if size <= PAYLOAD_MAX_BYTES:
+            self._append(Kind.OUTPUT, at, *parts)
             return
+        data = b"".join(parts)
         for start in range(0, len(data), PAYLOAD_MAX_BYTES):
             self._append(Kind.OUTPUT, at, data[start : start + PAYLOAD_MAX_BYTES])
 
@@ -219,24 +221,21 @@ class Recorder:
             return 0
         return self.now() - since
 
-    def _append(self, kind: Kind, at: int, payload: bytes) -> None:
+    def _append(self, kind: Kind, at: int, *payload: bytes) -> None:
         if self.ended:
             return
         if self._unsynced_since is None:
             self._unsynced_since = at
-        self.writer.append(kind, at, payload)
+        self.writer.append(kind, at, *payload)
 
     def _check_clock(self) -> int:
-        at = self.now()
+        at = self._clock.monotonic_us() - self._began
         wall = self._clock.wall_us()
-        step = wall - self._began_wall(at)
-        if abs(step) >= CLOCK_JUMP_US:
+        step = wall - at - self._wall_ahead
+        if not -CLOCK_JUMP_US < step < CLOCK_JUMP_US:
             self._wall_ahead += step
             self._append(Kind.CLOCK, at, encode_json(wall=wall, reason="jump", step=step))
         return at
-
-    def _began_wall(self, at: int) -> int:
-        return self._wall_ahead + at
 
     def _pause(self, reason: str) -> None:
         self.paused = reason

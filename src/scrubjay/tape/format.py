@@ -52,12 +52,15 @@ def tape_salt(tape: str) -> int:
     return crc32(tape.encode())
 
 
-def encode_record(kind: int, at: int, payload: bytes, *, offset: int, salt: int) -> bytes:
-    """One record as it stands at ``offset`` of the tape with ``salt``."""
-    body = _HEADER.pack(len(payload), kind, at) + payload
+def encode_record(kind: int, at: int, *payload: bytes, offset: int, salt: int) -> bytes:
+    """One record as it stands at ``offset`` of the tape with ``salt``; its payload may come in parts."""
+    header = _HEADER.pack(sum(map(len, payload)), kind, at)
     # The offset is part of the checksum: a record that a damaged length points at, or one of a
     # tape that was itself printed into this tape, is not taken for one of ours.
-    return body + _CRC.pack(crc32(body, crc32(_OFFSET.pack(offset), salt)))
+    checksum = crc32(header, crc32(_OFFSET.pack(offset), salt))
+    for part in payload:
+        checksum = crc32(part, checksum)
+    return b"".join((header, *payload, _CRC.pack(checksum)))  # the one copy that is made of a flood
 
 
 def decode_record(
@@ -112,6 +115,22 @@ def skim_records(data: bytes, *, offset: int, salt: int, stop: int) -> tuple[int
         if offset + position == stop:
             break
     return position, kind, at, b"".join(checksums)
+
+
+def skim_output(data: bytes) -> tuple[bytes, int]:
+    """What an agent showed, from the whole records ``data`` begins with, and the bytes they take. Checks nothing."""
+    shown: list[bytes] = []
+    position, size = 0, len(data)
+    while position + RECORD_OVERHEAD_BYTES <= size:
+        length, kind, _ = _HEADER.unpack_from(data, position)
+        start = position + HEADER_BYTES
+        end = start + length + _CRC.size
+        if end > size:
+            break
+        if kind == Kind.OUTPUT:
+            shown.append(data[start : start + length])
+        position = end
+    return b"".join(shown), position
 
 
 def strip_checksums(records: bytes) -> bytes:

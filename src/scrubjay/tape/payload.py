@@ -6,6 +6,7 @@ Implements docs/tape-format.md, section 3. The reading side is ``scrubjay.tape.r
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from struct import Struct
 
 _SIZE = Struct("<HH")
@@ -30,8 +31,14 @@ def encode_size(cols: int, rows: int) -> bytes:
 
 def encode_typed(data: bytes, author: str, *, hidden: bool) -> bytes:
     """The payload of an input; when ``hidden`` only its length is kept."""
-    if hidden:
-        meta, data = encode_json(author=author, hidden=len(data)), b""
-    else:
-        meta = encode_json(author=author)
-    return _META_LENGTH.pack(len(meta)) + meta + data
+    return _with_length(encode_json(author=author, hidden=len(data))) if hidden else _by(author) + data
+
+
+@lru_cache(maxsize=16)
+def _by(author: str) -> bytes:
+    """What stands before every key of an author; making it anew each time would delay the echo."""
+    return _with_length(encode_json(author=author))
+
+
+def _with_length(meta: bytes) -> bytes:
+    return _META_LENGTH.pack(len(meta)) + meta

@@ -14,6 +14,8 @@ from scrubjay.errors import DiskFull, RecordTooLarge
 from scrubjay.tape.disk import FULL
 from scrubjay.tape.format import (
     PAYLOAD_MAX_BYTES,
+    RECORD_MAX_BYTES,
+    RECORD_OVERHEAD_BYTES,
     SEGMENT_BYTES,
     chain_record,
     encode_record,
@@ -157,11 +159,11 @@ class TapeWriter:
         """Whether there is something to sync and no sync is under way."""
         return self.written > self.synced and not self._syncing
 
-    def append(self, kind: int, at: int, payload: bytes) -> int:
+    def append(self, kind: int, at: int, *payload: bytes) -> int:
         """Put one record at the end of the tape and return the offset after it. It is not written yet."""
-        if len(payload) > PAYLOAD_MAX_BYTES:
-            raise RecordTooLarge(len(payload), PAYLOAD_MAX_BYTES)
-        record = encode_record(kind, at, payload, offset=self.offset, salt=self._salt)
+        record = encode_record(kind, at, *payload, offset=self.offset, salt=self._salt)
+        if len(record) > RECORD_MAX_BYTES:
+            raise RecordTooLarge(len(record) - RECORD_OVERHEAD_BYTES, PAYLOAD_MAX_BYTES)
         self._window.append(record)
         self.offset += len(record)
         return self.offset
@@ -282,9 +284,11 @@ class TapeWriter:
             taken = self._live.write(parts)
         except OSError as error:
             raise _full_or_same(error, self._live.path) from error
-        prelude = min(taken, len(self._prelude))
-        self._prelude = self._prelude[prelude:]
-        self._advance(taken - prelude)
+        if self._prelude:
+            prelude = min(taken, len(self._prelude))
+            self._prelude = self._prelude[prelude:]
+            taken -= prelude
+        self._advance(taken)
 
     def _unwritten_of_segment(self) -> list[bytes]:
         room = self._live_first + self._segment_bytes - self.written

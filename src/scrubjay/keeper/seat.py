@@ -1,0 +1,133 @@
+"""A person's terminal that the keeper serves itself.
+
+Through a process between, a key would take three times as long to be echoed. So whoever attaches puts the
+terminal into raw mode and offers it; the keeper opens it, takes the keys and shows the output.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+from scrubjay.keeper.clients import read_written
+from scrubjay.keeper.detach import DetachKeys
+from scrubjay.tape.format import skim_output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from scrubjay.tape.writer import TapeWriter
+
+_READ_BYTES = 4096  # all a terminal holds of what was typed
+_BURST_S = 1.0
+_NO_TERMINAL = b"-1"
+
+
+class Seat:
+    """One terminal, from when it was offered until it is given back."""
+
+    def __init__(self, pid: int, author: str, position: int) -> None:
+        """Take the terminal that ``pid`` has as its standard input; OSError if that cannot be."""
+        self.author = author
+        self.position = position  #: the next offset of the tape to show
+        self.gone = False  #: whether the terminal was closed
+        self._keys = DetachKeys()
+        self._held_at = self._read_at = 0.0
+        self._out = b""
+        # Opened anew, because not to wait for it is a setting that everybody who shares a descriptor shares.
+        how = os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        self.terminal = os.open(f"/proc/{pid}/fd/0", how)
+        try:
+            if not os.isatty(self.terminal):
+                raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+            self._owner = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            os.close(self.terminal)
+            raise
+
+    @property
+    def may_read(self) -> bool:
+        """Whether what is typed now is meant for us."""
+        # Nobody stops the one who offered the terminal and goes on typing to a shell in less time than this.
+        now = time.monotonic()
+        if now - self._read_at >= _BURST_S and not self._in_foreground:
+            return False
+        self._read_at = now
+        return True
+
+    @property
+    def _in_foreground(self) -> bool:
+        """Not so if whoever offered the terminal was stopped and a shell has it now."""
+        try:
+            fields = os.pread(self._owner, 512, 0).rpartition(b")")[2].split(None, 6)
+        except OSError:
+            return False  # it has ended
+        group, terminal_group = fields[2], fields[5]
+        return terminal_group in (group, _NO_TERMINAL)
+
+    def read_keys(self) -> tuple[bytes, bool]:
+        """What was typed, and whether that was to leave."""
+        try:
+            data = os.read(self.terminal, _READ_BYTES)
+        except BlockingIOError:
+            return b"", False
+        except OSError:
+            data = b""
+        if not data:
+            self.gone = True
+            return b"", False
+        if not self._keys.holding and b"\x1b" not in data and b"\x1c" not in data:
+            return data, False  # nearly always
+        keys, leaves = self._keys.feed(data)
+        if self._keys.holding:
+            self._held_at = time.monotonic()
+        return keys, leaves
+
+    @property
+    def holding(self) -> bool:
+        """Whether a key is kept back because it may be the first of two."""
+        return self._keys.holding
+
+    def release_held(self) -> bytes:
+        """The key that was kept back, if that is long enough ago."""
+        return self._keys.release() if time.monotonic() - self._held_at >= DetachKeys.HOLD_S else b""
+
+    def show_live(self, parts: list[bytes], start: int, end: int) -> None:
+        """Show what is on the tape from ``start`` to ``end`` if that is what is next; else ``show`` will."""
+        if self.position == start and not self._out:
+            self._out, self.position = b"".join(parts), end
+            self.send()
+
+    def show(self, writer: TapeWriter) -> bool:
+        """Show what is next of the tape, as far as the terminal takes it; False if it is in no raw segment any more."""
+        while not self._out and self.position < writer.written:
+            data = read_written(writer, self.position)
+            if not data:
+                return False
+            self._out, taken = skim_output(data)
+            self.position += taken
+            self.send()
+        return True
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the terminal has yet to take something."""
+        return bool(self._out)
+
+    def send(self) -> None:
+        """Show what is waiting, as far as the terminal takes it."""
+        if not self._out:
+            return
+        try:
+            taken = os.write(self.terminal, self._out)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.gone, self._out = True, b""
+            return
+        self._out = self._out[taken:]
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        os.close(self.terminal)
+        os.close(self._owner)
