@@ -436,9 +436,8 @@ def test_r11_a_disk_without_room_for_a_reserve_pauses_and_goes_on_too(tmp_path: 
 
 def test_r11_pausing_again_and_again_loses_nothing(rig: Rig) -> None:
     for number in range(20):
-        rig.recorder.output(b"%02d " % number)
         rig.fill(leave_bytes=number)
-        rig.recorder.flush()
+        rig.recorder.output(b"%02d " % number)
         rig.free()
         rig.clock.advance(0.2)
         rig.sync()

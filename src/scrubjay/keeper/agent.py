@@ -58,9 +58,16 @@ class Agent:
 
     def type(self, data: bytes) -> None:
         """Send ``data`` to the agent as if typed; what it does not take now is kept."""
-        self._pending.append(data)
-        self.pending_bytes += len(data)
-        self.type_pending()
+        if not self._pending:
+            try:
+                data = data[os.write(self.terminal, data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return  # nobody has the terminal open any more
+        if data:
+            self._pending.append(data)
+            self.pending_bytes += len(data)
 
     def type_pending(self) -> None:
         """Send what was kept."""

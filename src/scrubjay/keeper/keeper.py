@@ -11,6 +11,7 @@ from scrubjay.keeper.clients import Client, peer
 from scrubjay.keeper.detach import DetachKeys
 from scrubjay.keeper.leftovers import Leftovers
 from scrubjay.keeper.processes import give_memory_back
+from scrubjay.keeper.protocol import SIZE_MAX, SIZE_MIN
 from scrubjay.keeper.seat import Seat
 from scrubjay.keeper.signals import exit_fields, signal_name, signal_number
 from scrubjay.keeper.syncer import Syncer
@@ -28,14 +29,13 @@ if TYPE_CHECKING:
 INPUT_MAX_BYTES = 1 << 20  # typed and not taken by the agent; more is refused
 TERMINAL_BYTES = 256 << 10  # more than a terminal can hold of what its program wrote before it ended
 ECHO_US = 5000  # within which a terminal echoes
+ECHO_MS = 1  # in which it nearly always has, and a person may be served alone
 STOP_GRACE_S = 5.0
 LEFTOVER_GRACE_S = 2.0  # between TERM and KILL for what the agent left running
 AWAY_S = 0.2  # after which to see whether a terminal that a shell has taken is ours again
 SEAL_AFTER_QUIET_S = 2.0
 SEAL_BACKLOG_SEGMENTS = 16  # unsealed, 256 MiB: then the disk matters more than the speed
 FAREWELL_S = 2.0  # for followers to take the end of the tape
-SIZE_MIN = (10, 2)
-SIZE_MAX = (2000, 1000)
 
 _READ = select.POLLIN | select.POLLHUP | select.POLLERR
 
@@ -63,8 +63,11 @@ class Keeper:
         self._unsealed = 0  # segments that have ended since the sealer was started
         self._segments = len(recorder.writer.segments)
         self._clients: dict[int, Client] = {}
+        self._output_end = recorder.writer.offset  # of the last output on the tape
         self._seated: dict[int, tuple[Client, Seat]] = {}  # by their terminals
         self._poll = select.poll()
+        self._echo = select.poll()
+        self._echo.register(agent.terminal, select.POLLIN)
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._leftovers = Leftovers(recorder, aides)
         self._wait_status: int | None = None
@@ -101,9 +104,11 @@ class Keeper:
 
     def _turn(self) -> None:
         self._watch_terminal()
-        for fd, events in self._poll.poll(self._timeout_ms()):
+        for fd, events in self._poll.poll(self._patience_ms()):
             if fd == self._agent.terminal:
                 self._serve_terminal(events)
+            elif fd in self._seated:
+                self._serve_seat(*self._seated[fd], events)
             else:
                 self._serve(fd, events)
         self._settle()
@@ -119,17 +124,24 @@ class Keeper:
             self._serve_client(fd, events)
 
     def _settle(self) -> None:
-        """After every turn: write, sync, tell followers, let time pass."""
+        """After every turn: write and tell. It delays the echo of a key, so it does nothing that can wait."""
         recorder = self._recorder
-        recorder.flush()
-        self._record_end()
+        if recorder.writer.written < recorder.writer.offset:
+            recorder.flush()
+        if self._wait_status is not None:
+            self._record_end()
         # What was typed waits a moment for its echo: one frame and one wakeup instead of two.
         self._holding = self._awaiting_echo and not self._holding
         self._awaiting_echo = False
-        if not self._holding:
+        if self._clients and not self._holding:
             self._tell_followers()
+        if recorder.paused != self._was_paused:
+            self._announce_pause()
+
+    def _let_time_pass(self) -> None:
+        """What is due by now: syncs, the clock, sealing, timers."""
+        recorder = self._recorder
         recorder.tick()
-        self._announce_pause()
         sync = recorder.begin_sync()
         if sync is not None:
             self._syncer.put(sync)
@@ -143,6 +155,24 @@ class Keeper:
         self._timers = [(when, call) for when, call in self._timers if when > now]
         for call in due:
             call()
+        self._settle()
+
+    def _patience_ms(self) -> float:
+        """How long nothing needs to be done; what is due already is done first."""
+        due_us = self._due_us()
+        if due_us <= 0:
+            self._let_time_pass()
+            due_us = max(0, self._due_us())
+        return -(-due_us // 1000)
+
+    def _due_us(self) -> int:
+        due_us = self._recorder.next_tick_us()
+        if self._holding and due_us > ECHO_US:
+            due_us = ECHO_US
+        if self._timers:
+            first = min(when for when, _ in self._timers)
+            due_us = min(due_us, int((first - time.monotonic()) * 1e6))
+        return due_us
 
     def _tell_followers(self) -> None:
         writer = self._recorder.writer
@@ -153,15 +183,6 @@ class Keeper:
                 client.follow(writer)
             if client.waiting or client.closed:
                 self._watch_client(client)
-
-    def _timeout_ms(self) -> float:
-        due_us = self._recorder.next_tick_us()
-        if self._holding:
-            due_us = min(due_us, ECHO_US)
-        if self._timers:
-            first = min(when for when, _ in self._timers)
-            due_us = min(due_us, int((first - time.monotonic()) * 1e6))
-        return max(0, -(-due_us // 1000))
 
     # The agent.
 
@@ -190,11 +211,11 @@ class Keeper:
         recorder, writer = self._recorder, self._recorder.writer
         start = writer.offset
         recorder.output(*parts)
-        recorder.flush()
-        if self._seated and start < writer.offset == writer.written:
+        if start < writer.offset == writer.written:
             # At once: everything else that this turn may have to do would delay the echo of a key.
             for _, seat in self._seated.values():
-                seat.show_live(parts, start, writer.written)
+                seat.show_live(parts, self._output_end, writer.written)
+            self._output_end = writer.written
         return sum(map(len, parts))
 
     def _reap(self) -> None:
@@ -347,12 +368,11 @@ class Keeper:
             raise Refused(f"recording is paused: {self._recorder.paused}; it goes on when the disk takes more")
         if self._agent.pending_bytes + len(data) > INPUT_MAX_BYTES:
             raise Refused("the agent does not read what was typed before")
-        limit = INPUT_MAX_BYTES // 8
         hidden = self._agent.hides_typing
+        limit = INPUT_MAX_BYTES // 8
         for start in range(0, len(data), limit):
+            # On the tape before the agent can act on it.
             self._recorder.typed(data[start : start + limit], author, hidden=hidden)
-        # On the tape before the agent can act on it.
-        self._recorder.flush()
         self._agent.type(data)
         self._awaiting_echo = True
 
@@ -379,23 +399,24 @@ class Keeper:
             self._show(client, seat)
         if not events & _READ or client.seat is None:
             return
-        if events == select.POLLIN and not seat.may_read:
-            self._leave_keys(seat)
-            return
         keys, leaves = seat.read_keys()
-        self._type_from(seat, keys)
+        if keys:
+            self._type_from(seat, keys)
         if leaves or seat.gone:
             self._give_back(client, {"left": seat.position})
+        elif seat.away:
+            self._leave_keys(seat)
         elif seat.holding:
             self._later(DetachKeys.HOLD_S, lambda: self._type_from(seat, seat.release_held()))
 
     def _type_from(self, seat: Seat, keys: bytes) -> None:
-        if not keys:
-            return
         try:
             self._type(keys, seat.author)
         except Refused:
             return  # as a terminal nobody reads from takes no keys
+        # The echo is nearly there, and anything done before it is shown would delay it.
+        if self._echo.poll(ECHO_MS) and self._recorder.wants_output:
+            self._take_output()
 
     def _leave_keys(self, seat: Seat) -> None:
         """Leave what is typed to whoever has the terminal now, and look again in a while."""
@@ -479,7 +500,7 @@ class Keeper:
         self._recorder.when_synced(lambda: synced.append(True))
         while not synced or self._recorder.paused is not None:
             self._settle()
-            self._serve_all_but_the_agent(self._timeout_ms())
+            self._serve_all_but_the_agent(self._patience_ms())
 
     def _serve_all_but_the_agent(self, timeout_ms: float) -> None:
         for fd, events in self._poll.poll(timeout_ms):

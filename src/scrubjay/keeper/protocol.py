@@ -10,6 +10,8 @@ import json
 from struct import Struct
 
 FRAME_MAX_BYTES = 1 << 20
+SIZE_MIN = (10, 2)  # columns and rows a terminal may have
+SIZE_MAX = (2000, 1000)
 
 _LENGTHS = Struct("<IH")
 _to_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make one for every frame

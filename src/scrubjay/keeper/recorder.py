@@ -97,7 +97,7 @@ class Recorder:
         return not self.writer.full
 
     def output(self, *parts: bytes) -> None:
-        """Record what the agent showed, all of it at this instant."""
+        """Record and write what the agent showed, all of it at this instant."""
         at = self.last_output_at = self._check_clock()
         size = sum(map(len, parts))
         if self.paused is not None:
@@ -108,15 +108,15 @@ class Recorder:
             self._gap.until = at
             return
         if size <= PAYLOAD_MAX_BYTES:
-            self._append(Kind.OUTPUT, at, *parts)
+            self._put(Kind.OUTPUT, at, *parts)
             return
         data = b"".join(parts)
         for start in range(0, len(data), PAYLOAD_MAX_BYTES):
-            self._append(Kind.OUTPUT, at, data[start : start + PAYLOAD_MAX_BYTES])
+            self._put(Kind.OUTPUT, at, data[start : start + PAYLOAD_MAX_BYTES])
 
     def typed(self, data: bytes, author: str, *, hidden: bool) -> None:
-        """Record what somebody typed."""
-        self._append(Kind.INPUT, self._check_clock(), encode_typed(data, author, hidden=hidden))
+        """Record and write what somebody typed."""
+        self._put(Kind.INPUT, self._check_clock(), encode_typed(data, author, hidden=hidden))
 
     def resized(self, cols: int, rows: int) -> None:
         """Record a new size."""
@@ -145,11 +145,8 @@ class Recorder:
             return
         try:
             self.writer.flush()
-        except DiskFull:
-            self._pause("disk full")
-        except OSError as error:
-            self.writer.abandon()
-            self._pause(f"disk error: {error.strerror}")
+        except (DiskFull, OSError) as error:
+            self._pause_for(error)
 
     def tick(self) -> None:
         """Do what time asks for: the clock record, and another try while paused."""
@@ -166,14 +163,14 @@ class Recorder:
             self._retry()
 
     def next_tick_us(self) -> int:
-        """How long until ``tick`` or ``begin_sync`` has something to do."""
-        at = self.now()
+        """How long until ``tick`` or ``begin_sync`` has something to do; not above 0 if they have now."""
         due = self._clock_due
-        if self.paused is not None:
-            due = min(due, self._retry_due)
-        if self.writer.sync_due and self._unsynced_since is not None:
-            due = min(due, max(self._unsynced_since + self._sync_us, self._sync_not_before))
-        return max(0, due - at)
+        if self.paused is not None and self._retry_due < due:
+            due = self._retry_due
+        if self._unsynced_since is not None and self.writer.sync_due:
+            sync = 0 if self._waiting or self.writer.half_full else self._unsynced_since + self._sync_us
+            due = min(due, max(sync, self._sync_not_before))
+        return due - (self._clock.monotonic_us() - self._began)
 
     def begin_sync(self) -> Sync | None:
         """A sync to run in another thread, if it is time for one."""
@@ -228,6 +225,18 @@ class Recorder:
             self._unsynced_since = at
         self.writer.append(kind, at, *payload)
 
+    def _put(self, kind: Kind, at: int, *payload: bytes) -> None:
+        """Append and flush at once, by the shortest way: somebody waits for the echo of a key."""
+        if self.ended or self.paused is not None:
+            self._append(kind, at, *payload)
+            return
+        if self._unsynced_since is None:
+            self._unsynced_since = at
+        try:
+            self.writer.put(kind, at, *payload)
+        except (DiskFull, OSError) as error:
+            self._pause_for(error)
+
     def _check_clock(self) -> int:
         at = self._clock.monotonic_us() - self._began
         wall = self._clock.wall_us()
@@ -236,6 +245,13 @@ class Recorder:
             self._wall_ahead += step
             self._append(Kind.CLOCK, at, encode_json(wall=wall, reason="jump", step=step))
         return at
+
+    def _pause_for(self, error: DiskFull | OSError) -> None:
+        if isinstance(error, OSError):
+            self.writer.abandon()
+            self._pause(f"disk error: {error.strerror}")
+        else:
+            self._pause("disk full")
 
     def _pause(self, reason: str) -> None:
         self.paused = reason

@@ -31,6 +31,8 @@ class Seat:
         self.author = author
         self.position = position  #: the next offset of the tape to show
         self.gone = False  #: whether the terminal was closed
+        self.away = False  #: whether a shell has the terminal at the moment
+        self.holding = False  #: whether a key is kept back because it may be the first of two
         self._keys = DetachKeys()
         self._held_at = self._read_at = 0.0
         self._out = b""
@@ -46,16 +48,6 @@ class Seat:
             raise
 
     @property
-    def may_read(self) -> bool:
-        """Whether what is typed now is meant for us."""
-        # Nobody stops the one who offered the terminal and goes on typing to a shell in less time than this.
-        now = time.monotonic()
-        if now - self._read_at >= _BURST_S and not self._in_foreground:
-            return False
-        self._read_at = now
-        return True
-
-    @property
     def _in_foreground(self) -> bool:
         """Not so if whoever offered the terminal was stopped and a shell has it now."""
         try:
@@ -66,7 +58,13 @@ class Seat:
         return terminal_group in (group, _NO_TERMINAL)
 
     def read_keys(self) -> tuple[bytes, bool]:
-        """What was typed, and whether that was to leave."""
+        """What was typed, and whether that was to leave; nothing, and ``away``, if it is not meant for us."""
+        now = time.monotonic()
+        # Nobody stops the one who offered the terminal and goes on typing to a shell in less time than this.
+        self.away = now - self._read_at >= _BURST_S and not self._in_foreground
+        if self.away:
+            return b"", False
+        self._read_at = now
         try:
             data = os.read(self.terminal, _READ_BYTES)
         except BlockingIOError:
@@ -75,28 +73,26 @@ class Seat:
             data = b""
         if not data:
             self.gone = True
-            return b"", False
-        if not self._keys.holding and b"\x1b" not in data and b"\x1c" not in data:
-            return data, False  # nearly always
-        keys, leaves = self._keys.feed(data)
-        if self._keys.holding:
-            self._held_at = time.monotonic()
-        return keys, leaves
-
-    @property
-    def holding(self) -> bool:
-        """Whether a key is kept back because it may be the first of two."""
-        return self._keys.holding
+        elif self.holding or b"\x1b" in data or b"\x1c" in data:
+            data, leaves = self._keys.feed(data)
+            self.holding, self._held_at = self._keys.holding, now
+            return data, leaves
+        return data, False
 
     def release_held(self) -> bytes:
         """The key that was kept back, if that is long enough ago."""
-        return self._keys.release() if time.monotonic() - self._held_at >= DetachKeys.HOLD_S else b""
+        if time.monotonic() - self._held_at < DetachKeys.HOLD_S:
+            return b""
+        self.holding = False
+        return self._keys.release()
 
-    def show_live(self, parts: list[bytes], start: int, end: int) -> None:
-        """Show what is on the tape from ``start`` to ``end`` if that is what is next; else ``show`` will."""
-        if self.position == start and not self._out:
-            self._out, self.position = b"".join(parts), end
-            self.send()
+    def show_live(self, parts: list[bytes], since: int, end: int) -> None:
+        """Show all output there is between ``since`` and ``end``, if what is before was shown; else ``show`` will."""
+        if self.position < since or self._out:
+            return
+        self._out, self.position = b"".join(parts), end
+        self.send()
+        os.sched_yield()  # to whoever passes it on, or they would wait until this turn is over
 
     def show(self, writer: TapeWriter) -> bool:
         """Show what is next of the tape, as far as the terminal takes it; False if it is in no raw segment any more."""

@@ -21,7 +21,7 @@ import scrubjay
 from scrubjay.clock import SystemClock
 from scrubjay.errors import BadSize, StartFailed
 from scrubjay.ids import PodName, SessionId, new_pod_id, new_session_id, suggest_pod_name
-from scrubjay.keeper.keeper import SIZE_MAX, SIZE_MIN
+from scrubjay.keeper.protocol import SIZE_MAX, SIZE_MIN
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod, write_facts
 from scrubjay.settings import Settings

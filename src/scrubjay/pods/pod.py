@@ -6,7 +6,7 @@ import fcntl
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from scrubjay.errors import NotATape, PodNotRunning
 from scrubjay.ids import PodId, PodName, SessionId
@@ -14,9 +14,11 @@ from scrubjay.pods.connection import Connection
 from scrubjay.tape.anchor import Anchor, read_anchor
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json
-from scrubjay.tape.reader import Tape
 from scrubjay.tape.record import Json, decode_json
-from scrubjay.tape.recover import Recovery, close_lost_tape
+
+if TYPE_CHECKING:
+    from scrubjay.tape.reader import Tape
+    from scrubjay.tape.recover import Recovery
 
 State = Literal["running", "ending", "exited", "lost", "imported"]
 
@@ -44,6 +46,8 @@ class Pod:
 
     def tape(self) -> Tape:
         """Its tape."""
+        from scrubjay.tape.reader import Tape  # 15 ms that starting a pod need not wait for
+
         return Tape(self.folder / "tape", self.id)
 
     def anchor(self) -> Anchor:
@@ -52,6 +56,8 @@ class Pod:
 
     def close_lost_tape(self) -> Recovery | None:
         """End the tape of a pod whose keeper is gone; None if it has its end already."""
+        from scrubjay.tape.recover import close_lost_tape
+
         tape = self.tape()
         sealers = os.open(tape.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -132,7 +132,7 @@ class TapeWriter:
         # Records from ``synced`` to ``offset``, in order. Those before ``_next`` are written.
         self._window: list[bytes] = []
         self._next = 0
-        self._chain_written = self._chain_synced = chain
+        self._chain_synced = chain
         self._number = number
         self._live: WritableFile | None = None
         self._live_first = start
@@ -168,14 +168,36 @@ class TapeWriter:
         self.offset += len(record)
         return self.offset
 
+    def put(self, kind: int, at: int, *payload: bytes) -> None:
+        """Append and write one record: ``append`` and ``flush`` by the shortest way, for a key waits for it."""
+        self.append(kind, at, *payload)
+        live = self._live
+        room = self._live_first + self._segment_bytes - self.written
+        nothing_before = self._next + 1 == len(self._window) and not (self._partial or self._prelude)
+        if live is None or room <= 0 or not nothing_before or self._condemned:
+            self.flush()
+            return
+        record = self._window[-1]
+        try:
+            taken = live.write([record])
+        except OSError as error:
+            raise _full_or_same(error, live.path) from error
+        if taken < len(record):
+            self._partial = taken
+            self.flush()
+            return
+        self.written += taken
+        self._next += 1
+
     def flush(self) -> None:
         """Write what was appended. On DiskFull nothing is lost: call again when there is space."""
         if self._condemned:
             raise OSError(errno.EBUSY, "the disk is still busy with a failed segment")
         while self._next < len(self._window):
-            if self._live is None or self._rotation_due():
-                self._begin_segment(self.written)
-            self._write_some()
+            live = self._live
+            if live is None or (self._partial == 0 and self.written - self._live_first >= self._segment_bytes):
+                live = self._begin_segment(self.written)
+            self._write_some(live)
 
     def recent(self, offset: int) -> bytes | None:
         """What is written from ``offset`` on, if that is a little and still in memory."""
@@ -198,7 +220,10 @@ class TapeWriter:
             files.append(self._live)
         folder = self._folder if self._folder_changed else None
         self._folder_changed = False
-        return Sync(files, folder, self._watermark, end=self.written, chain=self._chain_written, anchor=anchor)
+        chain = self._chain_synced
+        for record in self._window[: self._next]:
+            chain = chain_record(chain, record)
+        return Sync(files, folder, self._watermark, end=self.written, chain=chain, anchor=anchor)
 
     def finish_sync(self, sync: Sync) -> bool:
         """Account for a sync that ran; False if it failed and its records were queued again.
@@ -232,7 +257,7 @@ class TapeWriter:
             file.close()
         self._retiring, self._ended = [], []
         self._next = self._partial = 0
-        self.written, self._chain_written = self.synced, self._chain_synced
+        self.written = self.synced
 
     def sync(self) -> None:
         """Write and sync everything now, in this thread; OSError if the disk will not."""
@@ -252,10 +277,7 @@ class TapeWriter:
         if self._watermark is not None:
             self._watermark.close()
 
-    def _rotation_due(self) -> bool:
-        return self._partial == 0 and self.written - self._live_first >= self._segment_bytes
-
-    def _begin_segment(self, first: int) -> None:
+    def _begin_segment(self, first: int) -> WritableFile:
         number = self._number + 1
         try:
             file = self._folder.create(segment_stem(number, first) + ".raw")
@@ -268,6 +290,7 @@ class TapeWriter:
         # A segment begun after a failed sync replaces what older ones hold from its first offset on.
         self.segments = [(start, path) for start, path in self.segments if start < first]
         self.segments.append((first, file.path))
+        return file
 
     def _number_path(self, number: int) -> str:
         return f"segment {number} of tape {self.tape}"
@@ -277,18 +300,21 @@ class TapeWriter:
             self._ended.append(self._live)
             self._live = None
 
-    def _write_some(self) -> None:
-        assert self._live is not None
-        parts = self._unwritten_of_segment()
+    def _write_some(self, live: WritableFile) -> None:
         try:
-            taken = self._live.write(parts)
+            taken = live.write(self._unwritten_of_segment())
         except OSError as error:
-            raise _full_or_same(error, self._live.path) from error
+            raise _full_or_same(error, live.path) from error
         if self._prelude:
             prelude = min(taken, len(self._prelude))
             self._prelude = self._prelude[prelude:]
             taken -= prelude
-        self._advance(taken)
+        taken += self._partial
+        while self._next < len(self._window) and taken >= (size := len(self._window[self._next])):
+            taken -= size
+            self.written += size
+            self._next += 1
+        self._partial = taken
 
     def _unwritten_of_segment(self) -> list[bytes]:
         room = self._live_first + self._segment_bytes - self.written
@@ -301,16 +327,6 @@ class TapeWriter:
             parts.append(record)
             room -= len(record)
         return parts
-
-    def _advance(self, taken: int) -> None:
-        taken += self._partial
-        while self._next < len(self._window) and taken >= len(self._window[self._next]):
-            record = self._window[self._next]
-            taken -= len(record)
-            self.written += len(record)
-            self._chain_written = chain_record(self._chain_written, record)
-            self._next += 1
-        self._partial = taken
 
     def _forget_until(self, end: int) -> None:
         count = 0
