@@ -12,6 +12,7 @@ import tty
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from types import FrameType
 
 from scrubjay.cli.inert import catch_up
@@ -20,14 +21,16 @@ from scrubjay.errors import KeeperGone
 from scrubjay.keeper.detach import DetachKeys
 from scrubjay.pods.connection import Connection
 from scrubjay.pods.pod import Pod
-from scrubjay.tape.format import Kind
+from scrubjay.tape.format import RECORD_MAX_BYTES, Kind
 from scrubjay.tape.record import Json
 from scrubjay.tape.stream import RecordStream
 
 _CATCH_UP_BYTES = 4 << 20  # of the tape, looked at for the modes in force
 _SHOWN_BYTES = 64 << 10  # of it, shown
 _EOF = b"\x04"
+_ENOUGH = frozenset(b"\x03\x1c")  # ctrl-c and ctrl-\
 _SEAT_ID = 1
+_GOODBYE_S = 2.0  # from a keeper's last word to its end
 _REDRAW_S = 0.05  # in which a program has seen the other size
 
 
@@ -54,8 +57,8 @@ def terminal_size() -> tuple[int, int] | None:
 def join(pod: Pod, author: str, *, from_start: bool) -> Outcome:
     """Show the pod and pass on what is typed, until its agent ends or the person leaves."""
     modes = Modes()
-    with pod.connect() as keeper, _raw_mode(modes) as is_terminal, _size_changes() as resized:
-        joined = _Joined(pod, keeper, author, modes, resized=resized, is_terminal=is_terminal)
+    with pod.connect() as keeper, _raw_mode(modes) as is_terminal, _window_changes() as window:
+        joined = _Joined(pod, keeper, author, modes, window=window, is_terminal=is_terminal)
         joined.catch_up(from_start=from_start)
         return joined.run()
 
@@ -68,9 +71,9 @@ class _Joined:
     """
 
     def __init__(
-        self, pod: Pod, keeper: Connection, author: str, modes: Modes, *, resized: int, is_terminal: bool
+        self, pod: Pod, keeper: Connection, author: str, modes: Modes, *, window: int, is_terminal: bool
     ) -> None:
-        self._keeper, self._author, self._resized = keeper, author, resized
+        self._pod, self._keeper, self._author, self._window = pod, keeper, author, window
         self._modes, self._is_terminal = modes, is_terminal
         self._tape = pod.tape()
         self._stream = RecordStream(self._tape.id, 0)
@@ -91,7 +94,7 @@ class _Joined:
                 self._stream = RecordStream(self._tape.id, record.end)
             self._show(catch_up(b"".join(output), _SHOWN_BYTES))
         self._poll.register(self._keeper.socket, select.POLLIN)
-        self._poll.register(self._resized, select.POLLIN)
+        self._poll.register(self._window, select.POLLIN)
         if self._seated:
             self._go_on()
         else:
@@ -109,14 +112,19 @@ class _Joined:
             for fd, _ in ready:
                 if fd == keeper.fileno():
                     self._hear()
-                elif fd == self._resized:
-                    os.read(self._resized, 4096)
-                    self._send_size(redraw=False)
+                elif fd == self._window:
+                    self._see_to_the_window(os.read(self._window, 4096))
                 else:
                     self._read_keyboard()
         if self._seated:
             self._learn_modes()
         return self._outcome
+
+    def _see_to_the_window(self, signals: bytes) -> None:
+        continued = signal.SIGCONT in signals
+        if continued and self._is_terminal:
+            tty.setraw(0, termios.TCSANOW)  # the shell that stopped us had the terminal in between
+        self._send_size(redraw=continued)
 
     def _go_on(self) -> None:
         """Have the keeper show what follows, or send it here."""
@@ -143,13 +151,16 @@ class _Joined:
         try:
             frames = self._keeper.receive()
         except KeeperGone:
-            self._outcome = Outcome(lost=True)
+            self._outcome = self._find_out()
             return
         for meta, tail in frames:
             if "tape" in meta:
                 self._show_records(tail)
             elif "ended" in meta:
-                status = meta["ended"]
+                status, shown, but = meta["ended"], meta.get("shown"), meta.get("but")
+                self._show_rest(
+                    shown if isinstance(shown, int) else self._stream.offset, but if isinstance(but, int) else 0
+                )
                 self._outcome = Outcome(status=status if isinstance(status, int) else 1)
             elif "left" in meta:
                 left_at = meta["left"]
@@ -162,6 +173,18 @@ class _Joined:
             elif isinstance(meta.get("paused"), str):
                 _show(f"\r\n[scrubjay: recording and agent paused: {meta['paused']}]\r\n".encode())
 
+    def _find_out(self) -> Outcome:
+        """How it ended, when the keeper left without a word: it was killed, or had no time for one who was slow."""
+        deadline = time.monotonic() + _GOODBYE_S
+        while self._pod.alive and time.monotonic() < deadline:
+            time.sleep(0.01)
+        status = self._pod.observe().status
+        if status is None:
+            return Outcome(lost=True)
+        if not self._seated:
+            self._show_rest(self._stream.offset, 0)
+        return Outcome(status=status)
+
     def _show_records(self, data: bytes) -> None:
         shown = [record.payload for record in self._stream.feed(data) if record.kind == Kind.OUTPUT]
         if shown:
@@ -170,6 +193,19 @@ class _Joined:
     def _show(self, output: bytes) -> None:
         self._modes.feed(output)
         _show(output)
+
+    def _show_rest(self, offset: int, unshown_bytes: int) -> None:
+        """Show what a slow terminal had not taken when the agent ended, unless the person has seen enough."""
+        if unshown_bytes:
+            start = self._tape.align(max(0, offset - 2 * RECORD_MAX_BYTES))
+            before = takewhile(lambda record: record.offset < offset, self._tape.records(start))
+            shown = b"".join(record.payload for record in before if record.kind == Kind.OUTPUT)
+            self._show(shown[-unshown_bytes:])
+        for record in self._tape.records(offset):
+            if record.kind == Kind.OUTPUT:
+                self._show(record.payload)
+            if self._is_terminal and select.select([0], [], [], 0)[0] and set(os.read(0, 65536)) & _ENOUGH:
+                return
 
     def _read_from_files(self) -> None:
         """Catch up with segments that were sealed before they were followed."""
@@ -259,16 +295,17 @@ def _raw_mode(modes: Modes) -> Generator[bool]:
 
 
 @contextmanager
-def _size_changes() -> Generator[int]:
-    """A descriptor that becomes readable when the window's size changes."""
+def _window_changes() -> Generator[int]:
+    """A descriptor that becomes readable when the window's size changes, or we have the terminal again."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     before_fd = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    before = signal.signal(signal.SIGWINCH, _heard)
+    before = {number: signal.signal(number, _heard) for number in (signal.SIGWINCH, signal.SIGCONT)}
     try:
         yield readable
     finally:
-        signal.signal(signal.SIGWINCH, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         signal.set_wakeup_fd(before_fd)
         os.close(readable)
         os.close(writable)

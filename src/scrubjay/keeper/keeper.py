@@ -402,12 +402,17 @@ class Keeper:
         keys, leaves = seat.read_keys()
         if keys:
             self._type_from(seat, keys)
-        if leaves or seat.gone:
+        if leaves or seat.gone or events & select.POLLHUP:
             self._give_back(client, {"left": seat.position})
         elif seat.away:
-            self._leave_keys(seat)
+            self._leave_alone(client, seat)
         elif seat.holding:
-            self._later(DetachKeys.HOLD_S, lambda: self._type_from(seat, seat.release_held()))
+            self._later(DetachKeys.HOLD_S, lambda: self._release_held(client, seat))
+
+    def _release_held(self, client: Client, seat: Seat) -> None:
+        keys = seat.release_held() if client.seat is seat else b""
+        if keys:
+            self._type_from(seat, keys)
 
     def _type_from(self, seat: Seat, keys: bytes) -> None:
         try:
@@ -418,22 +423,32 @@ class Keeper:
         if self._echo.poll(ECHO_MS) and self._recorder.wants_output:
             self._take_output()
 
-    def _leave_keys(self, seat: Seat) -> None:
-        """Leave what is typed to whoever has the terminal now, and look again in a while."""
-        self._poll.modify(seat.terminal, 0)
-        self._later(AWAY_S, lambda: self._watch_seat(seat))
+    def _leave_alone(self, client: Client, seat: Seat) -> None:
+        """Leave a terminal to whoever has it now, and look again in a while."""
+        if not seat.left_alone:
+            seat.left_alone = True
+            self._poll.modify(seat.terminal, 0)
+            self._later(AWAY_S, lambda: self._look_again(client, seat))
+
+    def _look_again(self, client: Client, seat: Seat) -> None:
+        if client.seat is not seat:
+            return
+        seat.left_alone = False
+        if seat.look():
+            self._watch_seat(seat)
+        self._show(client, seat)
 
     def _watch_seat(self, seat: Seat) -> None:
-        if seat.terminal in self._seated:
-            self._poll.modify(seat.terminal, select.POLLIN | (select.POLLOUT if seat.waiting else 0))
+        self._poll.modify(seat.terminal, select.POLLIN | (select.POLLOUT if seat.waiting else 0))
 
     def _show(self, client: Client, seat: Seat) -> None:
         was_waiting = seat.waiting
-        seat.send()
         if not seat.show(self._recorder.writer):
             self._give_back(client, {"sealed": seat.position})
         elif seat.gone:
             self._give_back(client, {"left": seat.position})
+        elif seat.away:
+            self._leave_alone(client, seat)
         elif seat.waiting != was_waiting:
             self._watch_seat(seat)
 
@@ -519,8 +534,12 @@ class Keeper:
             self._settle()
             self._serve_all_but_the_agent(50)
         for client in self._clients.values():
-            self._unseat(client)
-            client.answer({"ended": self.exit.get("status")})
+            ended: Meta = {"ended": self.exit.get("status")}
+            if client.seat is not None:
+                # A slow terminal has not shown everything; whoever offered it goes on with that.
+                ended |= {"shown": client.seat.position, "but": client.seat.unshown_bytes}
+                self._unseat(client)
+            client.answer(ended)
             client.close()
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrubjay.tape.writer import TapeWriter
 
 _READ_BYTES = 4096  # all a terminal holds of what was typed
-_BURST_S = 1.0
+_LOOK_EVERY_S = 1.0
 _NO_TERMINAL = b"-1"
 
 
@@ -31,10 +31,11 @@ class Seat:
         self.author = author
         self.position = position  #: the next offset of the tape to show
         self.gone = False  #: whether the terminal was closed
-        self.away = False  #: whether a shell has the terminal at the moment
+        self.away = False  #: whether a shell has the terminal at the moment; then nothing is read or shown
+        self.left_alone = False  #: whether it is known to be, and looked at from time to time
         self.holding = False  #: whether a key is kept back because it may be the first of two
         self._keys = DetachKeys()
-        self._held_at = self._read_at = 0.0
+        self._held_at = self._looked_at = 0.0
         self._out = b""
         # Opened anew, because not to wait for it is a setting that everybody who shares a descriptor shares.
         how = os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -47,24 +48,28 @@ class Seat:
             os.close(self.terminal)
             raise
 
-    @property
-    def _in_foreground(self) -> bool:
-        """Not so if whoever offered the terminal was stopped and a shell has it now."""
+    def look(self) -> bool:
+        """See who has the terminal: not we, if whoever offered it was stopped and a shell goes on with it."""
+        self._looked_at = time.monotonic()
         try:
             fields = os.pread(self._owner, 512, 0).rpartition(b")")[2].split(None, 6)
         except OSError:
-            return False  # it has ended
-        group, terminal_group = fields[2], fields[5]
-        return terminal_group in (group, _NO_TERMINAL)
+            self.away = True  # it has ended
+        else:
+            group, terminal_group = fields[2], fields[5]
+            self.away = terminal_group not in (group, _NO_TERMINAL)
+        return not self.away
+
+    def _is_ours(self) -> bool:
+        # Nobody stops a program and goes on typing to a shell in less time than this.
+        if not self.away and time.monotonic() - self._looked_at >= _LOOK_EVERY_S:
+            self.look()
+        return not self.away
 
     def read_keys(self) -> tuple[bytes, bool]:
-        """What was typed, and whether that was to leave; nothing, and ``away``, if it is not meant for us."""
-        now = time.monotonic()
-        # Nobody stops the one who offered the terminal and goes on typing to a shell in less time than this.
-        self.away = now - self._read_at >= _BURST_S and not self._in_foreground
-        if self.away:
+        """What was typed, and whether that was to leave; nothing if it was not meant for us."""
+        if not self._is_ours():
             return b"", False
-        self._read_at = now
         try:
             data = os.read(self.terminal, _READ_BYTES)
         except BlockingIOError:
@@ -75,7 +80,7 @@ class Seat:
             self.gone = True
         elif self.holding or b"\x1b" in data or b"\x1c" in data:
             data, leaves = self._keys.feed(data)
-            self.holding, self._held_at = self._keys.holding, now
+            self.holding, self._held_at = self._keys.holding, time.monotonic()
             return data, leaves
         return data, False
 
@@ -88,21 +93,23 @@ class Seat:
 
     def show_live(self, parts: list[bytes], since: int, end: int) -> None:
         """Show all output there is between ``since`` and ``end``, if what is before was shown; else ``show`` will."""
-        if self.position < since or self._out:
+        if self.position < since or self._out or not self._is_ours():
             return
         self._out, self.position = b"".join(parts), end
-        self.send()
+        self._send()
         os.sched_yield()  # to whoever passes it on, or they would wait until this turn is over
 
     def show(self, writer: TapeWriter) -> bool:
         """Show what is next of the tape, as far as the terminal takes it; False if it is in no raw segment any more."""
-        while not self._out and self.position < writer.written:
+        if self._is_ours():
+            self._send()
+        while not self._out and self.position < writer.written and self._is_ours():
             data = read_written(writer, self.position)
             if not data:
                 return False
             self._out, taken = skim_output(data)
             self.position += taken
-            self.send()
+            self._send()
         return True
 
     @property
@@ -110,8 +117,12 @@ class Seat:
         """Whether the terminal has yet to take something."""
         return bool(self._out)
 
-    def send(self) -> None:
-        """Show what is waiting, as far as the terminal takes it."""
+    @property
+    def unshown_bytes(self) -> int:
+        """How much output before ``position`` the terminal has not taken."""
+        return len(self._out)
+
+    def _send(self) -> None:
         if not self._out:
             return
         try:
