@@ -26,6 +26,7 @@ from scrubjay.tape.format import (
     encode_segment_header,
     restore_checksums,
     segment_stem,
+    skim_output,
     skim_records,
     strip_checksums,
     tape_salt,
@@ -69,6 +70,21 @@ def test_a_record_is_read_back_as_it_was_from_anywhere_in_a_buffer(
     assert decoded[:3] == content
     assert decoded[3] == int.from_bytes(record[-4:], "little")
     assert len(record) == RECORD_OVERHEAD_BYTES + len(content[2])
+
+
+@given(st.lists(RECORDS, max_size=8), st.integers(0, 400))
+def test_the_output_of_whole_records_is_skimmed_and_a_piece_of_one_is_left(
+    contents: list[tuple[int, int, bytes]], missing_bytes: int
+) -> None:
+    contents = [(2 if number % 2 else kind, at, payload) for number, (kind, at, payload) in enumerate(contents)]
+    ends = [len(encode_all(contents[:count])) for count in range(len(contents) + 1)]
+    data = encode_all(contents)[: max(0, ends[-1] - missing_bytes)]
+    whole = sum(end <= len(data) for end in ends[1:])
+
+    shown, taken = skim_output(data)
+
+    assert taken == ends[whole]
+    assert shown == b"".join(payload for kind, _, payload in contents[:whole] if kind == 2)
 
 
 @given(RECORDS, OFFSETS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +71,15 @@ class Life:
 
     def live(self, steps: int) -> None:
         """Do ``steps`` things."""
-        ways = (self._append, self._append, self._flush, self._begin_sync, self._run_sync, self._finish_sync)
+        ways = (
+            self._append,
+            self._append,
+            self._append_and_flush,
+            self._flush,
+            self._begin_sync,
+            self._run_sync,
+            self._finish_sync,
+        )
         for _ in range(steps):
             self._rng.choice(ways)()
 
@@ -95,9 +104,19 @@ class Life:
             if not self._writer.full:
                 self._put((kind, at + later, payload))
 
+    def _append_and_flush(self) -> None:
+        at = self._ledger.contents[-1][1] if self._ledger.contents else 0
+        (kind, later, payload), *_ = any_contents(self._rng, 1)
+        if not self._writer.full:
+            self._ledger.contents.append((kind, at + later, payload))
+            self._write(lambda: self._writer.put(kind, at + later, payload[:1], payload[1:]))
+
     def _flush(self) -> None:
+        self._write(self._writer.flush)
+
+    def _write(self, write: Callable[[], None]) -> None:
         try:
-            self._writer.flush()
+            write()
         except DiskFull:
             self._disk.room = self._rng.randrange(1, 5000)
         except OSError as error:

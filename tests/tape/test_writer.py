@@ -179,6 +179,26 @@ def test_short_writes_change_nothing_of_what_is_written() -> None:
     assert short.writer.written == whole.writer.written == whole.writer.offset
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_putting_a_record_is_appending_and_flushing_it(seed: int) -> None:
+    rng = Random(seed)
+    usual, put = Bench(FaultyDisk(), segment_bytes=700), Bench(FaultyDisk(seed, short=0.5), segment_bytes=700)
+    for kind, at, payload in CONTENTS:
+        usual.append([(kind, at, payload)])
+        usual.writer.flush()
+        cut = rng.randrange(len(payload) + 1)
+        if rng.random() < 0.2:
+            put.append([(kind, at, payload)])
+        else:
+            put.writer.put(kind, at, payload[:cut], payload[cut:])
+        if rng.random() < 0.2:
+            assert put.sync()
+    put.writer.flush()
+
+    assert [file.contents for file in put.segments] == [file.contents for file in usual.segments]
+    assert put.writer.written == put.writer.offset == usual.writer.offset
+
+
 def test_many_records_in_one_flush_stay_in_their_segments() -> None:
     one_by_one, at_once = Bench(FaultyDisk(), segment_bytes=700), Bench(FaultyDisk(5, short=0.5), segment_bytes=700)
     contents = outputs(1000)
