@@ -54,6 +54,11 @@ def tampered(
         assert tracer.poll() is None or not is_alive(pid), tracer.communicate()[1]
         yield Tracing(log)
     finally:
-        # strace 6.1 may wait for ever for a thread of a process that was killed: then it can only be killed too.
+        # strace 6.1 may wait for ever for a thread of a process that was killed, or is just being: then it can only
+        # be killed too.
         tracer.send_signal(signal.SIGTERM if is_alive(pid) else signal.SIGKILL)
-        tracer.communicate(timeout=10)
+        try:
+            tracer.communicate(timeout=2)
+        except subprocess.TimeoutExpired:
+            tracer.kill()
+            tracer.communicate(timeout=10)

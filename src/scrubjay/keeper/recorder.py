@@ -167,8 +167,9 @@ class Recorder:
         due = self._clock_due
         if self.paused is not None and self._retry_due < due:
             due = self._retry_due
-        if self._unsynced_since is not None and self.writer.sync_due:
-            sync = 0 if self._waiting or self.writer.half_full else self._unsynced_since + self._sync_us
+        if self.writer.sync_due:
+            since = self._unsynced_since
+            sync = 0 if since is None or self._waiting or self.writer.half_full else since + self._sync_us
             due = min(due, max(sync, self._sync_not_before))
         return due - (self._clock.monotonic_us() - self._began)
 
@@ -179,12 +180,11 @@ class Recorder:
         at = self.now()
         if at < self._sync_not_before:
             return None
-        if self._unsynced_since is None:
-            self._unsynced_since = at
-        in_time = at - self._unsynced_since < self._sync_us
+        in_time = self._unsynced_since is not None and at - self._unsynced_since < self._sync_us
         if in_time and not self._waiting and not self.writer.half_full:
             return None
-        self._syncing_since, self._unsynced_since = self._unsynced_since, None
+        self._syncing_since = at if self._unsynced_since is None else self._unsynced_since
+        self._unsynced_since = None
         anchor = at >= self._anchor_due
         if anchor:
             self._anchor_due = at + ANCHOR_EVERY_US
