@@ -79,7 +79,7 @@ def _open_ways(plan: Plan, folder: Path) -> dict[str, _Way]:
         server = ["tmux", "-S", str(folder / "socket"), "-f", "/dev/null"]
         # Without the status line, which draws by itself.
         ways["tmux"] = Terminal([*server, "new-session", "exec cat", ";", "set", "status", "off"], environ)
-    ways["Scrubjay, keeper alone"] = _KeeperSocket(folder / "socket-home", environ)
+    ways["Scrubjay, by the protocol"] = _KeeperSocket(folder / "socket-home", environ)
     argv = [str(SCRUBJAY), "--data", str(folder / "home"), "run", "--", "cat"]
     ways[_OURS] = Terminal(argv, environ)
     return ways
@@ -108,7 +108,7 @@ def _type_block(way: _Way) -> list[float]:
 
 
 class _KeeperSocket:
-    """The keeper's protocol, without a command line and a terminal between."""
+    """The keeper's protocol, as a script speaks it."""
 
     def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
         request = StartRequest(argv=("cat",), cwd=home.parent, cols=COLS, rows=ROWS)
