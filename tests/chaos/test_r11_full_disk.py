@@ -56,6 +56,30 @@ def _wait_until_asleep(member: Member) -> None:
     eventually(is_still, "the agent writes nothing", within_s=5)
 
 
+def test_r11_who_is_attached_is_told_of_the_pause_and_sees_every_line_once(fleet: Fleet, disk: SmallDisk) -> None:
+    member = fleet.metronome("m", *_BEAT)
+    onlooker = fleet.attach(member)
+    eventually(lambda: member.pod.observe().live and b"n=" in onlooker.shown, "it is attached", within_s=5)
+
+    for _ in range(3):
+        disk.fill()
+        _wait_until_paused(fleet, member)
+        disk.free()
+        _wait_until_running(fleet, member)
+        reached = member.progress
+        eventually(lambda: member.progress > reached + 1000, "the agent goes on", within_s=2)
+    fleet.finish(member)
+    onlooker.wait()
+
+    assert onlooker.shown.count(b"agent paused: disk full") == 3
+    # One that was being written at the pause may have the notice in the middle.
+    shown = re.sub(rb"\r\n\[scrubjay: [^]]*\]\r\n", b"", bytes(onlooker.shown))
+    numbers = [int(number) for number in re.findall(rb"n=(\d{8})", shown)]
+    assert len(numbers) > 3000
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert numbers[-1] == member.ledger().last
+
+
 def test_r11_a_full_disk_pauses_the_agent_and_nothing_is_lost(fleet: Fleet, disk: SmallDisk) -> None:
     member = fleet.metronome("m", *_BEAT)
     eventually(lambda: member.progress > 1000, "the agent writes", within_s=5)

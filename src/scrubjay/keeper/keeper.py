@@ -107,8 +107,6 @@ class Keeper:
         for fd, events in self._poll.poll(self._patience_ms()):
             if fd == self._agent.terminal:
                 self._serve_terminal(events)
-            elif fd in self._seated:
-                self._serve_seat(*self._seated[fd], events)
             else:
                 self._serve(fd, events)
         self._settle()
@@ -215,7 +213,7 @@ class Keeper:
             # At once: everything else that this turn may have to do would delay the echo of a key.
             for _, seat in self._seated.values():
                 seat.show_live(parts, self._output_end, writer.written)
-            self._output_end = writer.written
+        self._output_end = writer.offset
         return sum(map(len, parts))
 
     def _reap(self) -> None:
