@@ -47,6 +47,11 @@ def _wait_until_running(fleet: Fleet, member: Member) -> None:
     eventually(lambda: _describe(fleet, member) == "running", "it runs again", within_s=2)
 
 
+def _wait_for_more(member: Member) -> None:
+    reached = member.progress
+    eventually(lambda: member.progress > reached + 1000, "the agent goes on", within_s=2)
+
+
 def _wait_until_asleep(member: Member) -> None:
     def is_still() -> bool:
         reached = member.progress
@@ -66,8 +71,7 @@ def test_r11_who_is_attached_is_told_of_the_pause_and_sees_every_line_once(fleet
         _wait_until_paused(fleet, member)
         disk.free()
         _wait_until_running(fleet, member)
-        reached = member.progress
-        eventually(lambda: member.progress > reached + 1000, "the agent goes on", within_s=2)
+        _wait_for_more(member)
     fleet.finish(member)
     onlooker.wait()
 
@@ -90,8 +94,7 @@ def test_r11_a_full_disk_pauses_the_agent_and_nothing_is_lost(fleet: Fleet, disk
     state_while_full = state_of(member.agent_pid)
     disk.free()
     _wait_until_running(fleet, member)
-    reached = member.progress
-    eventually(lambda: member.progress > reached + 1000, "the agent goes on", within_s=2)
+    _wait_for_more(member)
     fleet.finish(member)
 
     assert state_while_full == "S"
