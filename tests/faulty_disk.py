@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -49,7 +49,7 @@ class FaultyFile:
         self._size = len(stable)
         self._unsynced: list[_Write] = []
 
-    def write(self, parts: list[bytes]) -> int:
+    def write(self, parts: Sequence[bytes]) -> int:
         """Take as much as there is room and mood for."""
         assert not self.closed
         data = b"".join(parts)

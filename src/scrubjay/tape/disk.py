@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _IOV_MAX = 512
 _RESERVE_BYTES = 512 << 10  # one window of pending records and the event that says why it stopped
@@ -16,7 +20,7 @@ class File:
     def __init__(self, path: str, fd: int) -> None:
         self.path, self._fd = path, fd
 
-    def write(self, parts: list[bytes]) -> int:
+    def write(self, parts: Sequence[bytes]) -> int:
         """Write as many of ``parts`` as fit one call; return the number of bytes taken."""
         return os.writev(self._fd, parts[:_IOV_MAX])
 

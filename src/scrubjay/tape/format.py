@@ -52,15 +52,20 @@ def tape_salt(tape: str) -> int:
     return crc32(tape.encode())
 
 
-def encode_record(kind: int, at: int, *payload: bytes, offset: int, salt: int) -> bytes:
-    """One record as it stands at ``offset`` of the tape with ``salt``; its payload may come in parts."""
+def encode_record(kind: int, at: int, payload: bytes, *, offset: int, salt: int) -> bytes:
+    """One record as it stands at ``offset`` of the tape with ``salt``."""
+    return b"".join(encode_parts(kind, at, payload, offset=offset, salt=salt))
+
+
+def encode_parts(kind: int, at: int, *payload: bytes, offset: int, salt: int) -> tuple[bytes, ...]:
+    """The same of a payload that comes in parts, which are not copied: header, payload, checksum."""
     header = _HEADER.pack(sum(map(len, payload)), kind, at)
     # The offset is part of the checksum: a record that a damaged length points at, or one of a
     # tape that was itself printed into this tape, is not taken for one of ours.
     checksum = crc32(header, crc32(_OFFSET.pack(offset), salt))
     for part in payload:
         checksum = crc32(part, checksum)
-    return b"".join((header, *payload, _CRC.pack(checksum)))  # the one copy that is made of a flood
+    return header, *payload, _CRC.pack(checksum)
 
 
 def decode_record(
@@ -161,13 +166,8 @@ def restore_checksums(stripped: bytes, *, offset: int, salt: int) -> bytes:
     return b"".join(parts)
 
 
-def chain_record(chain: int, record: bytes) -> int:
-    """Carry the tape's running checksum over one more encoded record."""
-    return crc32(record[-_CRC.size :], chain)
-
-
 def chain_checksums(chain: int, checksums: bytes) -> int:
-    """The same over any number of records, of which only the checksums are at hand."""
+    """Carry the tape's running checksum over the records that ``checksums`` belong to."""
     return crc32(checksums, chain)
 
 

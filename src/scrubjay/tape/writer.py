@@ -17,8 +17,8 @@ from scrubjay.tape.format import (
     RECORD_MAX_BYTES,
     RECORD_OVERHEAD_BYTES,
     SEGMENT_BYTES,
-    chain_record,
-    encode_record,
+    chain_checksums,
+    encode_parts,
     encode_segment_header,
     segment_stem,
     tape_salt,
@@ -26,6 +26,7 @@ from scrubjay.tape.format import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Protocol
 
     from scrubjay.tape.watermark import WatermarkFile
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
         path: str
 
-        def write(self, parts: list[bytes]) -> int:
+        def write(self, parts: Sequence[bytes]) -> int:
             """Write some of ``parts``; return the number of bytes taken."""
             ...
 
@@ -63,6 +64,25 @@ _RECENT_BYTES = 256 << 10
 # Unsynced records kept in memory; above this the writer asks for a pause. A flood fills a quarter of it in the time
 # one sync takes, and with less it would wait for every sync; at an ordinary pace it holds a few kilobytes.
 WINDOW_BYTES = 16 << 20
+
+
+class _Record:
+    """An encoded record in the parts it came in; to copy them together would cost a flood a tenth of its speed."""
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self, parts: tuple[bytes, ...]) -> None:
+        self.parts = parts
+        self.size = sum(map(len, parts))
+
+    @property
+    def checksum(self) -> bytes:
+        """Its last part."""
+        return self.parts[-1]
+
+    def after(self, position: int) -> tuple[bytes, ...]:
+        """What follows ``position``."""
+        return (b"".join(self.parts)[position:],) if position else self.parts
 
 
 class Sync:
@@ -130,7 +150,7 @@ class TapeWriter:
         self._salt = tape_salt(tape)
         self._segment_bytes, self._window_bytes = segment_bytes, window_bytes
         # Records from ``synced`` to ``offset``, in order. Those before ``_next`` are written.
-        self._window: list[bytes] = []
+        self._window: list[_Record] = []
         self._next = 0
         self._chain_synced = chain
         self._number = number
@@ -161,11 +181,11 @@ class TapeWriter:
 
     def append(self, kind: int, at: int, *payload: bytes) -> int:
         """Put one record at the end of the tape and return the offset after it. It is not written yet."""
-        record = encode_record(kind, at, *payload, offset=self.offset, salt=self._salt)
-        if len(record) > RECORD_MAX_BYTES:
-            raise RecordTooLarge(len(record) - RECORD_OVERHEAD_BYTES, PAYLOAD_MAX_BYTES)
+        record = _Record(encode_parts(kind, at, *payload, offset=self.offset, salt=self._salt))
+        if record.size > RECORD_MAX_BYTES:
+            raise RecordTooLarge(record.size - RECORD_OVERHEAD_BYTES, PAYLOAD_MAX_BYTES)
         self._window.append(record)
-        self.offset += len(record)
+        self.offset += record.size
         return self.offset
 
     def put(self, kind: int, at: int, *payload: bytes) -> None:
@@ -179,10 +199,10 @@ class TapeWriter:
             return
         record = self._window[-1]
         try:
-            taken = live.write([record])
+            taken = live.write(record.parts)
         except OSError as error:
             raise _full_or_same(error, live.path) from error
-        if taken < len(record):
+        if taken < record.size:
             self._partial = taken
             self.flush()
             return
@@ -204,8 +224,10 @@ class TapeWriter:
         start, index = self.written, self._next
         while start > offset >= self.written - _RECENT_BYTES and index > 0:
             index -= 1
-            start -= len(self._window[index])
-        return b"".join(self._window[index : self._next]) if start == offset else None
+            start -= self._window[index].size
+        if start != offset:
+            return None
+        return b"".join(part for record in self._window[index : self._next] for part in record.parts)
 
     def begin_sync(self, *, anchor: bool = False) -> Sync:
         """Take what is written and not synced as one job. Give it back with ``finish_sync``.
@@ -222,7 +244,7 @@ class TapeWriter:
         self._folder_changed = False
         chain = self._chain_synced
         for record in self._window[: self._next]:
-            chain = chain_record(chain, record)
+            chain = chain_checksums(chain, record.checksum)
         return Sync(files, folder, self._watermark, end=self.written, chain=chain, anchor=anchor)
 
     def finish_sync(self, sync: Sync) -> bool:
@@ -310,7 +332,7 @@ class TapeWriter:
             self._prelude = self._prelude[prelude:]
             taken -= prelude
         taken += self._partial
-        while self._next < len(self._window) and taken >= (size := len(self._window[self._next])):
+        while self._next < len(self._window) and taken >= (size := self._window[self._next].size):
             taken -= size
             self.written += size
             self._next += 1
@@ -319,19 +341,19 @@ class TapeWriter:
     def _unwritten_of_segment(self) -> list[bytes]:
         room = self._live_first + self._segment_bytes - self.written
         parts = [self._prelude] if self._prelude else []
-        parts.append(self._window[self._next][self._partial :])
-        room -= len(self._window[self._next])
+        parts += self._window[self._next].after(self._partial)
+        room -= self._window[self._next].size
         for record in self._window[self._next + 1 : self._next + 256]:
             if room <= 0:
                 break
-            parts.append(record)
-            room -= len(record)
+            parts += record.parts
+            room -= record.size
         return parts
 
     def _forget_until(self, end: int) -> None:
         count = 0
         while self.synced < end:
-            self.synced += len(self._window[count])
+            self.synced += self._window[count].size
             count += 1
         del self._window[:count]
         self._next -= count
