@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from cli.conftest import Jay
 
 _DETACH = b"\x1c\x1c"
@@ -86,6 +88,22 @@ def test_leaving_puts_the_terminal_back(jay: Jay) -> None:
         left = terminal.seen.partition(b"ready")[2]
         for sequence in (b"\x1b[?1049l", b"\x1b[?1003l", b"\x1b[?2004l", b"\x1b[?25h", b"\x1b[<99u"):
             assert sequence in left
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ending_the_attached_command_puts_the_terminal_back_and_leaves_the_program_running(
+    jay: Jay, number: signal.Signals
+) -> None:
+    script = r"printf '\033[?1049h\033[?1003hready'; exec cat"
+    with jay.terminal("run", "--name", "cat", "--", "bash", "-c", script) as terminal:
+        terminal.read_until(b"ready")
+        os.kill(terminal.pid, number)
+        terminal.read_until(b"\x1b[?1003l")
+        terminal.read_until(b"\x1b[?1049l")
+        terminal.read_until(b"left pod cat running")
+
+        assert terminal.wait() == 0
+    assert jay.pods()["cat"]["state"] == "running"
 
 
 def test_a_late_viewer_does_not_answer_old_queries(jay: Jay) -> None:

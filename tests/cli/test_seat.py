@@ -170,3 +170,29 @@ def test_two_terminals_at_one_pod_see_the_same(jay: Jay) -> None:
         one.read_until(b"left pod cat running")
         other.type(b"still here\r")
         other.read_until(b"still here\r\nstill here")
+
+
+def test_closing_the_terminal_in_the_middle_of_output_leaves_the_program_running(jay: Jay) -> None:
+    jay("run", "-d", "--name", "yes", "--", "sh", "-c", "while :; do echo y; done")
+    for _ in range(10):
+        with jay.terminal("attach", "yes") as terminal:
+            terminal.read_until(b"y\r\ny\r\ny\r\n")
+            terminal.hang_up()
+
+    assert jay.pods()["yes"]["state"] == "running"
+
+
+def test_a_client_that_leaves_without_waiting_for_the_answer_hurts_nobody(jay: Jay) -> None:
+    jay("run", "-d", "--name", "cat", "--", "cat")
+    code = (
+        "import sys; from pathlib import Path; from scrubjay.pods.home import Home\n"
+        "with Home(Path(sys.argv[1])).find('cat').connect() as keeper:\n"
+        "    keeper.send({'do': 'seat', 'from': 0, 'author': 'x'})\n"
+        "    keeper.ask({'do': 'status'})\n"
+        "    keeper.send({'do': 'leave'})\n"
+    )
+    for _ in range(10):
+        with Terminal([jay.argv[0], "-P", "-c", code, str(jay.data)], jay.env) as terminal:
+            assert terminal.wait() == 0
+
+    assert jay.pods()["cat"]["state"] == "running"

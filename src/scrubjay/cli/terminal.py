@@ -57,8 +57,8 @@ def terminal_size() -> tuple[int, int] | None:
 def join(pod: Pod, author: str, *, from_start: bool) -> Outcome:
     """Show the pod and pass on what is typed, until its agent ends or the person leaves."""
     modes = Modes()
-    with pod.connect() as keeper, _raw_mode(modes) as is_terminal, _window_changes() as window:
-        joined = _Joined(pod, keeper, author, modes, window=window, is_terminal=is_terminal)
+    with pod.connect() as keeper, _raw_mode(modes) as is_terminal, _signals() as signals:
+        joined = _Joined(pod, keeper, author, modes, signals=signals, is_terminal=is_terminal)
         joined.catch_up(from_start=from_start)
         return joined.run()
 
@@ -71,9 +71,9 @@ class _Joined:
     """
 
     def __init__(
-        self, pod: Pod, keeper: Connection, author: str, modes: Modes, *, window: int, is_terminal: bool
+        self, pod: Pod, keeper: Connection, author: str, modes: Modes, *, signals: int, is_terminal: bool
     ) -> None:
-        self._pod, self._keeper, self._author, self._window = pod, keeper, author, window
+        self._pod, self._keeper, self._author, self._signals = pod, keeper, author, signals
         self._modes, self._is_terminal = modes, is_terminal
         self._tape = pod.tape()
         self._stream = RecordStream(self._tape.id, 0)
@@ -94,7 +94,7 @@ class _Joined:
                 self._stream = RecordStream(self._tape.id, record.end)
             self._show(catch_up(b"".join(output), _SHOWN_BYTES))
         self._poll.register(self._keeper.socket, select.POLLIN)
-        self._poll.register(self._window, select.POLLIN)
+        self._poll.register(self._signals, select.POLLIN)
         if self._seated:
             self._go_on()
         else:
@@ -112,19 +112,31 @@ class _Joined:
             for fd, _ in ready:
                 if fd == keeper.fileno():
                     self._hear()
-                elif fd == self._window:
-                    self._see_to_the_window(os.read(self._window, 4096))
+                elif fd == self._signals:
+                    self._heed(os.read(self._signals, 4096))
                 else:
                     self._read_keyboard()
         if self._seated:
             self._learn_modes()
         return self._outcome
 
-    def _see_to_the_window(self, signals: bytes) -> None:
+    def _heed(self, signals: bytes) -> None:
+        if signal.SIGTERM in signals or signal.SIGINT in signals:
+            self._leave()
+            return
         continued = signal.SIGCONT in signals
         if continued and self._is_terminal:
             tty.setraw(0, termios.TCSANOW)  # the shell that stopped us had the terminal in between
         self._send_size(redraw=continued)
+
+    def _leave(self) -> None:
+        """Leave the terminal as it was before ending; asked a second time, end at once."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        if self._seated:
+            self._send({"do": "leave"})  # and the keeper says what it has shown until then
+        else:
+            self._outcome = Outcome()
 
     def _go_on(self) -> None:
         """Have the keeper show what follows, or send it here."""
@@ -295,12 +307,13 @@ def _raw_mode(modes: Modes) -> Generator[bool]:
 
 
 @contextmanager
-def _window_changes() -> Generator[int]:
-    """A descriptor that becomes readable when the window's size changes, or we have the terminal again."""
+def _signals() -> Generator[int]:
+    """A descriptor from which to read that the window's size has changed, we have the terminal again, or must end."""
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     before_fd = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    before = {number: signal.signal(number, _heard) for number in (signal.SIGWINCH, signal.SIGCONT)}
+    heeded = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.signal(number, _heard) for number in heeded}
     try:
         yield readable
     finally:

@@ -310,9 +310,11 @@ class Keeper:
         self._watch_client(client)
 
     def _watch_client(self, client: Client) -> None:
+        fd = client.socket.fileno()
+        if fd not in self._clients:
+            return  # hung up on already
         if client.closed:
             self._unseat(client)
-            fd = client.socket.fileno()
             self._poll.unregister(fd)
             del self._clients[fd]
             client.close()
@@ -331,6 +333,10 @@ class Keeper:
                     return
                 case "seat":
                     self._seat(client, _text(meta, "author"), _whole(meta, "from"))
+                    return
+                case "leave":
+                    if client.seat is not None:
+                        self._give_back(client, {"left": client.seat.position})
                     return
                 case "write":
                     self._type(tail, _text(meta, "author"))
@@ -486,8 +492,6 @@ class Keeper:
         }
 
     def _announce_pause(self) -> None:
-        if self._recorder.paused == self._was_paused:
-            return
         self._was_paused = self._recorder.paused
         for client in list(self._clients.values()):
             if client.watches:
