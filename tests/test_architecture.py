@@ -14,15 +14,17 @@ _MODULES = frozenset({"errors", "ids", "clock", "settings"})
 _MAY_IMPORT: dict[str, frozenset[str]] = {
     "tape": _MODULES,
     "screen": _MODULES | {"tape"},
+    "replay": _MODULES | {"tape", "screen"},
     "status": _MODULES | {"tape", "screen"},
     "fleet": _MODULES | {"status"},
     "wire": _MODULES | {"tape", "status", "fleet"},
     "store": _MODULES | {"tape", "fleet"},
     "keeper": _MODULES | {"tape"},
     "pods": _MODULES | {"tape", "keeper"},
-    "runner": _MODULES | {"tape", "screen", "status", "wire", "keeper", "pods"},
-    "server": _MODULES | {"tape", "screen", "fleet", "wire", "store"},
-    "cli": _MODULES | {"tape", "screen", "status", "fleet", "wire", "store", "keeper", "pods", "runner", "server"},
+    "runner": _MODULES | {"tape", "screen", "replay", "status", "wire", "keeper", "pods"},
+    "server": _MODULES | {"tape", "screen", "replay", "fleet", "wire", "store"},
+    "cli": _MODULES
+    | {"tape", "screen", "replay", "status", "fleet", "wire", "store", "keeper", "pods", "runner", "server"},
 }
 _PURE = (
     "errors.py",
@@ -39,6 +41,9 @@ _PURE = (
     "cli/keys.py",
     "cli/modes.py",
     "cli/inert.py",
+    "replay/frame.py",
+    "replay/typed.py",
+    "replay/instants.py",
     "screen",
     "status",
     "fleet",
@@ -93,3 +98,16 @@ def test_every_listed_pure_module_that_should_exist_does() -> None:
     for name in _PURE:
         if name.endswith(".py"):
             assert (_SOURCE / name).is_file()
+
+
+def test_one_module_knows_the_terminal_engine_and_only_screen_workers_load_it() -> None:
+    knows = [path for path in _sources() if any(name.startswith("pyghostty") for name in _imports(path))]
+    loads = [
+        path
+        for path in _sources()
+        if any(name in ("scrubjay.screen.ghostty", "scrubjay.screen") for name in _imports(path))
+        and "ghostty" in path.read_text()
+    ]
+
+    assert [str(path.relative_to(_SOURCE)) for path in knows] == ["screen/ghostty.py"]
+    assert [str(path.relative_to(_SOURCE)) for path in loads] == ["replay/worker.py"]

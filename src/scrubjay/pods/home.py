@@ -24,6 +24,11 @@ class Home:
         self.path = path
         self._pods = path / "pods"
 
+    @property
+    def search_path(self) -> Path:
+        """Where the search index of all pods is kept."""
+        return self.path / "search.sqlite"
+
     def pods(self) -> list[Pod]:
         """All pods, oldest first."""
         try:

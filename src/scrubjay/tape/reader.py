@@ -17,6 +17,7 @@ from scrubjay.errors import NotATape
 from scrubjay.tape.format import (
     RECORD_MAX_BYTES,
     BadRecord,
+    Skimmed,
     decode_record,
     peek_record,
     skim_records,
@@ -194,6 +195,44 @@ class Tape:
         A tail that holds no further record is Damage too, the last item.
         """
         return self._scan(offset, self._decode)
+
+    def skim(self, offset: int = 0) -> Iterator[Skimmed | Damage]:
+        """The same with less around each record, several times as fast."""
+        while (segment := self._open_at(offset)) is not None:
+            if isinstance(segment, Damage):
+                yield segment
+                offset = segment.end
+                continue
+            with closing(segment):
+                skim = self._skim_sealed if isinstance(segment, SealedSegment) else self._skim_raw
+                for item in skim(segment, offset):
+                    yield item
+                    offset = item.end if isinstance(item, Damage) else item[3]
+            if segment.file.end is None and not self._goes_on(segment.file):
+                return
+
+    def _skim_sealed(self, segment: Segment, offset: int) -> Iterator[Skimmed | Damage]:
+        assert isinstance(segment, SealedSegment)
+        while offset < segment.end:
+            try:
+                for record in segment.skim(offset):
+                    yield record
+                    offset = record[3]
+            except BadRecord as error:
+                end = self._next_record(segment, offset)
+                yield Damage(offset, end, str(error))
+                offset = end
+        if segment.file.end is not None and offset < segment.file.end:
+            yield Damage(offset, segment.file.end, _MISSING)
+
+    def _skim_raw(self, segment: Segment, offset: int) -> Iterator[Skimmed | Damage]:
+        for item in self._scan_segment(segment, offset, self._decode):
+            if isinstance(item, Record):
+                yield item.kind, item.at, item.payload, item.end
+            elif segment.file.end is None and self._goes_on(segment.file):
+                return
+            else:
+                yield item
 
     def runs(self, offset: int = 0, *, stop: int = -1) -> Iterator[Run | Damage]:
         """The same in runs of records, many times as fast; where a record ends at ``stop``, a run ends."""

@@ -73,14 +73,21 @@ def compress_frame(records: bytes) -> bytes:
 
 def decompress_frame(data: bytes, frame: Frame, end: int, *, salt: int) -> bytes:
     """The records of one frame that ends at ``end``; BadRecord if it is damaged or yields anything else."""
+    records = restore_checksums(unpack_frame(data, frame), offset=frame.offset, salt=salt)
+    if len(records) != end - frame.offset:
+        raise BadRecord(f"a frame of {len(records)} bytes where {end - frame.offset} belong")
+    return records
+
+
+def unpack_frame(data: bytes, frame: Frame) -> bytes:
+    """The records of one frame as they are stored, without their checksums; BadRecord if it is damaged."""
     # zstd's own checksum is of the records: bits that make no difference to those would go unnoticed.
     if crc32(data) != frame.checksum:
         raise BadRecord("a damaged frame")
     stripped, unused = _decompress(data)
-    records = restore_checksums(stripped, offset=frame.offset, salt=salt)
-    if len(records) != end - frame.offset or unused:
-        raise BadRecord(f"a frame of {len(records)} bytes where {end - frame.offset} belong")
-    return records
+    if unused:
+        raise BadRecord("a frame with bytes after its end")
+    return stripped
 
 
 def _decompress(data: bytes) -> tuple[bytes, int]:

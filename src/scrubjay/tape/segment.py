@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,17 +13,21 @@ from scrubjay.tape.format import (
     SEALED_MAGIC,
     SEGMENT_HEADER_BYTES,
     BadRecord,
+    Skimmed,
     decode_segment_header,
     peek_record,
+    skim_stripped,
     tape_salt,
 )
 from scrubjay.tape.sealed import (
     FOOTER_BYTES,
+    Frame,
     SealedIndex,
     decode_footer,
     decode_index,
     decompress_frame,
     salvage_index,
+    unpack_frame,
 )
 
 _MISNAMED = "a segment under another one's name"
@@ -168,12 +173,20 @@ class SealedSegment:
     def frame(self, number: int) -> bytes:
         """The records of a frame; BadRecord if it is damaged."""
         if self._frame[0] != number:
-            frames = self.index.frames
-            this = frames[number]
-            stop = frames[number + 1].position if number + 1 < len(frames) else self.index.frames_end
-            packed = os.pread(self._fd, stop - this.position, this.position)
+            packed, this = self._packed(number)
             self._frame = (number, decompress_frame(packed, this, self.frame_end(number), salt=self._salt))
         return self._frame[1]
+
+    def skim(self, offset: int) -> Iterator[Skimmed]:
+        """The records from ``offset`` to the end of its frame; BadRecord if it is damaged."""
+        packed, frame = self._packed(self.frame_at(offset))
+        return skim_stripped(unpack_frame(packed, frame), frame.offset, offset, self.end)
+
+    def _packed(self, number: int) -> tuple[bytes, Frame]:
+        frames = self.index.frames
+        this = frames[number]
+        stop = frames[number + 1].position if number + 1 < len(frames) else self.index.frames_end
+        return os.pread(self._fd, stop - this.position, this.position), this
 
     def read(self, offset: int, limit: int) -> bytes:
         """Up to ``limit`` bytes of the tape from ``offset``, not beyond the end of its frame."""

@@ -1,0 +1,314 @@
+"""Walk a tape once and keep what makes it quick to look into: keyframes, and rows to search.
+
+The walk can stop and go on at any record. It is one engine that sees everything in order, so that what a
+keyframe holds is what a person would have seen, resizes and all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Protocol
+
+from scrubjay.replay.keyframes import Covered, Hole, Keyframe, Keyframes
+from scrubjay.replay.rows import Row
+from scrubjay.replay.typed import TypedLines
+from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
+from scrubjay.screen.keyframe import stored_estimate
+from scrubjay.screen.picture import DEFAULT_SIZE
+from scrubjay.tape.format import Kind
+from scrubjay.tape.reader import Damage, Tape
+from scrubjay.tape.record import Record, decode_json
+
+KEYFRAME_BYTES = 256 << 10  # of output between two keyframes, if they stay within the budget
+KEYFRAME_MAX_BYTES = 1 << 20  # a seek feeds no more than this, whatever the budget
+KEYFRAME_RECORDS = 4096  # nor more records
+KEYFRAME_BUDGET = 0.08  # of what the sealed tape takes; the rows to search take about as much again
+WHOLE_BYTES = 16 << 20  # of output between two keyframes with history, from which a walk can go on
+IDLE_US = 5_000_000  # nothing shown for so long is worth knowing
+
+PAUSE_US = 150_000  # a screen that stood this long could be read
+LOOK_US = 1_000_000  # while output flows without a pause, what stands is looked at so often
+LOOK_BYTES = 8 << 10  # rows that scrolled off are taken after so much output
+_FEED_BYTES = 64 << 10
+_ERASE_HISTORY = b"\x1b[3J"
+
+
+class RowsProgress(Protocol):
+    """How far rows were taken."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def state(self) -> bytes: ...
+
+
+class RowSink(Protocol):
+    """Where rows go."""
+
+    def progress(self, tape: str) -> RowsProgress:
+        """How far they went."""
+        ...
+
+    def add(self, tape: str, rows: Iterable[Row]) -> None:
+        """Keep rows."""
+        ...
+
+    def finish_batch(self, tape: str, offset: int, state: bytes) -> None:
+        """Commit what was added: it goes up to ``offset``, and goes on from ``state``."""
+        ...
+
+
+class Indexer:
+    """One walk over one tape."""
+
+    def __init__(self, tape: Tape, workers: Workers, keyframes: Keyframes, rows: RowSink | None = None) -> None:
+        self._tape = tape
+        self._keyframes = keyframes
+        self._sink = rows
+        self._terminal = WorkerTerminal(workers, *DEFAULT_SIZE)
+
+    def run(self, *, until: int | None = None, progress: Callable[[int], None] = lambda _: None) -> bool:
+        """Go on to the end of the tape as it is now, or just past an instant. False if another process is at it.
+
+        ``progress`` is told how many bytes of the tape were walked since it was last told.
+        """
+        with self._keyframes.writing() as ours:
+            if not ours:
+                return False
+            try:
+                self._begin()
+                start = self._offset
+                self._walk(until, progress)
+                if self._offset > start:
+                    self._finish()
+            finally:
+                self._keyframes.roll_back()
+                self._terminal.close()
+        return True
+
+    def _begin(self) -> None:
+        """Take up where keyframes and rows were left, whichever was left first."""
+        covered = self._keyframes.covered()
+        last = self._keyframes.nearest_offset(covered.offset, whole=True)
+        if covered.offset and (last is None or last.offset != covered.offset):
+            self._keyframes.reset()  # the one to go on from is gone or rotten
+            covered = Covered()
+        self._covered = covered
+        self._keep_from = covered.offset
+        rows = self._sink.progress(self._tape.id) if self._sink is not None else None
+        self._rows_from = rows.offset if rows is not None else None
+        self._rows_state = rows.state if rows is not None else b""
+        start = covered.offset if rows is None else min(rows.offset, covered.offset)
+        frame = self._keyframes.nearest_offset(start, whole=True) if start else None
+        if frame is None:
+            self._offset = self._at = 0
+            self._terminal.begin(*DEFAULT_SIZE)
+        else:
+            self._offset, self._at = frame.offset, frame.at
+            self._terminal.restore(frame.snapshot, offset=frame.offset)
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._settling = False
+        self._unlooked = 0  # bytes fed since rows were last taken
+        self._looked_at = self._at
+        self._output_at = self._at
+        self._typed = TypedLines()
+        self._typed_rows: list[Row] = []
+        self._unweighed: list[bytes] = []
+        self._since_bytes = self._since_records = 0
+        self._ask_at_bytes = KEYFRAME_BYTES
+        self._since_whole = 0
+        self._keyframe_bytes = 4096  # what the last one took
+        self._resized = False
+        self._ended = False
+
+    def _walk(self, until: int | None, progress: Callable[[int], None]) -> None:
+        end = self._tape.end
+        told = self._offset
+        for item in self._tape.skim(self._offset):
+            if isinstance(item, Damage):
+                if item.end >= end:
+                    break  # an unfinished record; it will be read when it is whole
+                self._miss(Hole(item.offset, item.end, f"the tape is damaged there: {item.why}"))
+                self._offset = item.end
+                continue
+            kind, at, payload, after = item
+            if after > end or (until is not None and at > until):
+                break
+            if kind == Kind.OUTPUT:
+                self._take_output(at, payload, after)
+            else:
+                self._take_other(kind, at, payload, after)
+            self._offset, self._at = after, at
+            if self._sink is not None and not self._settling and after >= (self._rows_from or 0):
+                self._begin_settling()
+            if self._is_keyframe_due():
+                self._keep_keyframe()
+            if after - told >= 1 << 20:
+                progress(after - told)
+                told = after
+        progress(self._offset - told)
+
+    def _begin_settling(self) -> None:
+        self._flush()
+        self._terminal.settle(self._rows_state)
+        self._settling = True
+
+    def _take_output(self, at: int, payload: bytes, after: int) -> None:
+        if self._settling:
+            self._look_before(at, payload)
+        self._pending.append(payload)
+        self._pending_bytes += len(payload)
+        if self._pending_bytes >= _FEED_BYTES:
+            self._offset = after
+            self._flush()
+        if after > self._keep_from:
+            covered = self._covered
+            if at - covered.last_output_at >= IDLE_US:
+                covered.idle.append((covered.last_output_at, at))
+            covered.last_output_at = at
+            covered.output_bytes += len(payload)
+            covered.activity.add(at, len(payload))
+            self._unweighed.append(payload)
+            self._since_bytes += len(payload)
+            self._since_records += 1
+        self._output_at = at
+
+    def _look_before(self, at: int, payload: bytes) -> None:
+        """Take the rows that stand before this output changes them."""
+        if at - self._output_at >= PAUSE_US or at - self._looked_at >= LOOK_US:
+            self._look(whole=True, until=at)
+        elif self._unlooked >= LOOK_BYTES or _ERASE_HISTORY in payload:
+            self._look(whole=False)
+        self._unlooked += len(payload)
+
+    def _look(self, *, whole: bool, until: int | None = None) -> None:
+        self._flush()
+        self._terminal.look(self._output_at, self._offset, whole=whole, until=until)
+        self._unlooked = 0
+        if whole:
+            self._looked_at = self._output_at
+
+    def _take_other(self, kind: int, at: int, payload: bytes, after: int) -> None:
+        self._flush()
+        ours = after > self._keep_from
+        match kind:
+            case Kind.HEAD:
+                head = decode_json(payload)
+                cols, rows = head.get("cols"), head.get("rows")
+                if isinstance(cols, int) and isinstance(rows, int):
+                    self._terminal.begin(cols, rows, offset=after)
+                self._note_wall(at, head.get("wall"))
+            case Kind.RESIZE:
+                if self._settling:
+                    self._look(whole=True, until=at)
+                self._terminal.resize(*Record(0, kind, at, payload, 0).size(), offset=after)
+                self._resized = self._resized or ours
+            case Kind.CLOCK:
+                clock = decode_json(payload)
+                if clock.get("reason") != "minute":
+                    self._note_wall(at, clock.get("wall"))
+            case Kind.MARK if ours:
+                mark = decode_json(payload)
+                self._keyframes.add_mark(after, at, str(mark.get("label", "")), str(mark.get("author", "")))
+            case Kind.GAP:
+                why = str(decode_json(payload).get("reason", "unknown"))
+                self._miss(Hole(self._offset, after, f"output was not recorded: {why}"))
+            case Kind.INPUT if self._sink is not None and after > (self._rows_from or 0):
+                typed = Record(0, kind, at, payload, 0).typed()
+                self._typed_rows += [
+                    Row(at, after, -1, "typed", line) for line in self._typed.feed(typed.author, typed.data)
+                ]
+            case Kind.EXIT | Kind.SEAL:
+                self._ended = True
+            case _:
+                pass
+
+    def _note_wall(self, at: int, wall: object) -> None:
+        if isinstance(wall, int):
+            self._keyframes.add_clock(at, wall)
+
+    def _miss(self, hole: Hole) -> None:
+        if hole.stop > self._keep_from:
+            self._keyframes.add_hole(hole)
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._terminal.feed(b"".join(self._pending), offset=self._offset)
+            self._pending.clear()
+            self._pending_bytes = 0
+
+    def _is_keyframe_due(self) -> bool:
+        if self._resized or self._since_records >= KEYFRAME_RECORDS:
+            return True
+        if self._since_bytes < self._ask_at_bytes:
+            return False
+        if self._since_bytes >= KEYFRAME_MAX_BYTES:
+            return True
+        self._ask_at_bytes += KEYFRAME_BYTES
+        self._weigh()
+        return self._covered.kept_bytes + self._keyframe_bytes <= KEYFRAME_BUDGET * self._covered.stored_bytes
+
+    def _weigh(self) -> None:
+        """Find out how much of the sealed tape the output takes that has gathered."""
+        self._covered.stored_bytes += stored_estimate(b"".join(self._unweighed))
+        self._unweighed.clear()
+
+    def _keep_keyframe(self) -> None:
+        whole = self._since_whole + self._since_bytes >= WHOLE_BYTES
+        if self._keep(whole=whole) and whole:
+            self._commit()
+
+    def _keep(self, *, whole: bool, spare: bool = False) -> bool:
+        """Keep the screen as it is now; False if the engine cannot say it here."""
+        self._flush()
+        snapshot = b""
+        with suppress(EngineRefused):
+            snapshot = self._terminal.snapshot(history=whole, exact=True)
+        for left_out in self._terminal.left_out:
+            self._miss(Hole(left_out.start, left_out.stop, "the terminal engine failed on what was shown"))
+        self._terminal.left_out.clear()
+        if not snapshot:
+            self._since_records = 0  # not again at once
+            return False
+        covered = self._covered
+        self._weigh()
+        self._keyframe_bytes = self._keyframes.add(Keyframe(self._offset, self._at, snapshot, whole), spare=spare)
+        if whole:
+            self._keyframes.drop_spare(self._offset)
+            self._since_whole = 0
+        else:
+            self._since_whole += self._since_bytes
+        if not spare:
+            covered.kept_bytes += self._keyframe_bytes
+        self._since_bytes = self._since_records = 0
+        self._ask_at_bytes = KEYFRAME_BYTES
+        self._resized = False
+        settling = self._terminal.state() if self._settling else None
+        if self._settling:
+            self._take_rows()
+        self._terminal.checkpoint(snapshot, offset=self._offset, settling=settling)
+        return True
+
+    def _take_rows(self) -> None:
+        assert self._sink is not None
+        with suppress(EngineRefused):
+            shown = [Row(row.at, row.offset, row.y, "shown", row.text) for row in self._terminal.rows()]
+            self._sink.add(self._tape.id, [*shown, *self._typed_rows])
+            self._typed_rows.clear()
+
+    def _commit(self) -> None:
+        """Make this the place that the next walk goes on from."""
+        if self._offset > self._keep_from:
+            self._covered.offset, self._covered.at = self._offset, self._at
+            self._keyframes.commit(self._covered)
+        if self._settling and self._sink is not None:
+            with suppress(EngineRefused):
+                self._sink.finish_batch(self._tape.id, self._offset, self._terminal.state())
+
+    def _finish(self) -> None:
+        if self._settling:
+            self._look(whole=True, until=None if self._ended else self._at)
+        if self._keep(whole=True, spare=True):
+            self._commit()

@@ -1,0 +1,305 @@
+"""The keyframes of one tape on disk, and what else was learned on the way.
+
+A cache beside the tape: one SQLite file that may be deleted at any time. One of another engine, version or tape, or a
+damaged one, is begun anew by whoever writes and looks empty to whoever reads.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from scrubjay.screen import keyframe
+
+VERSION = 1
+FILE = "keyframes.sqlite"
+_BUSY_MS = 5000
+_SCHEMA = """
+CREATE TABLE about(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE keyframe(
+    offset INTEGER PRIMARY KEY, at INTEGER, whole INTEGER, spare INTEGER, base INTEGER, digest BLOB, data BLOB);
+CREATE INDEX keyframe_at ON keyframe(at, offset);
+CREATE TABLE mark(offset INTEGER PRIMARY KEY, at INTEGER, label TEXT, author TEXT);
+CREATE TABLE clock(at INTEGER PRIMARY KEY, wall INTEGER);
+CREATE TABLE hole(start INTEGER PRIMARY KEY, stop INTEGER, why TEXT);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Keyframe:
+    """A screen to go on from."""
+
+    offset: int  #: of the tape, after the last record it holds
+    at: int  #: of that record
+    snapshot: bytes
+    whole: bool  #: with what had scrolled off
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A part of the tape that is not on the screens after it."""
+
+    start: int
+    stop: int
+    why: str
+
+
+@dataclass(slots=True)
+class Activity:
+    """How much was shown when, in at most a few thousand equal parts."""
+
+    width_us: int = 100_000
+    counts: list[int] = field(default_factory=list[int])
+
+    _PARTS_MAX = 4096
+
+    def add(self, at: int, count: int) -> None:
+        """So much was shown then."""
+        part = at // self.width_us
+        while part >= self._PARTS_MAX:
+            self.width_us *= 2
+            even = self.counts + [0] * (len(self.counts) % 2)
+            self.counts = [even[i] + even[i + 1] for i in range(0, len(even), 2)]
+            part = at // self.width_us
+        self.counts += [0] * (part + 1 - len(self.counts))
+        self.counts[part] += count
+
+
+@dataclass(slots=True)
+class Covered:
+    """How far the keyframes go, and what they cost."""
+
+    offset: int = 0
+    at: int = 0
+    output_bytes: int = 0  #: shown so far
+    stored_bytes: int = 0  #: that takes about so much of the sealed tape
+    kept_bytes: int = 0  #: of keyframes
+    last_output_at: int = 0
+    activity: Activity = field(default_factory=Activity)
+    idle: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+
+    def to_json(self) -> str:
+        """As it is kept."""
+        kept = {name: getattr(self, name) for name in self.__slots__ if name != "activity"}
+        return json.dumps(kept | {"width_us": self.activity.width_us, "counts": self.activity.counts})
+
+    @classmethod
+    def from_json(cls, raw: str) -> Self:
+        """As it was kept."""
+        kept = json.loads(raw)
+        activity = Activity(kept.pop("width_us"), kept.pop("counts"))
+        return cls(**kept | {"activity": activity, "idle": [(start, stop) for start, stop in kept["idle"]]})
+
+
+class Keyframes:
+    """The keyframes of one tape."""
+
+    def __init__(self, folder: Path, tape: str, engine: str) -> None:
+        self._path = folder / FILE
+        self._lock_path = folder / "keyframes.lock"
+        self._about = {"version": str(VERSION), "tape": tape, "engine": engine}
+        self._connection: sqlite3.Connection | None = None
+        self._base: Keyframe | None = None  # the last one that others were packed against
+        self._open()
+
+    def _open(self) -> None:
+        """Open the file if there is one that is ours."""
+        self.close()
+        if not self._path.exists():
+            return
+        try:
+            connection = _connect(self._path)
+            found = dict(connection.execute("SELECT name, value FROM about").fetchall())
+        except sqlite3.DatabaseError:
+            return
+        if all(found.get(name) == value for name, value in self._about.items()):
+            self._connection = connection
+        else:
+            connection.close()
+
+    @contextmanager
+    def writing(self) -> Generator[bool]:
+        """Be the only one who adds; False if another process does already."""
+        self._lock_path.parent.mkdir(mode=0o700, exist_ok=True)
+        lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            self._open()
+            if self._connection is None:
+                self.reset()
+            yield True
+        finally:
+            os.close(lock)
+
+    def reset(self) -> None:
+        """Begin anew, with nothing."""
+        self.clear()
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        self._connection = _connect(self._path)
+        self._connection.executescript(_SCHEMA)
+        with self._connection:
+            self._connection.executemany("INSERT INTO about VALUES (?, ?)", self._about.items())
+
+    def clear(self) -> None:
+        """Delete everything."""
+        self.close()
+        self._base = None
+        for ending in ("", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{self._path}{ending}")
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there are any that can be used."""
+        if self._connection is None:
+            self._open()
+        return self._connection is not None
+
+    @property
+    def stored_bytes(self) -> int:
+        """What they take on disk."""
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def covered(self) -> Covered:
+        """How far they go."""
+        rows = self._query("SELECT value FROM about WHERE name = 'covered'")
+        return Covered.from_json(rows[0][0]) if rows else Covered()
+
+    def nearest(self, at: int, *, whole: bool = False) -> Keyframe | None:
+        """The last one not after an instant."""
+        return self._find("at <= ?", at, whole=whole)
+
+    def nearest_offset(self, offset: int, *, whole: bool = False) -> Keyframe | None:
+        """The last one not after an offset."""
+        return self._find("offset <= ?", offset, whole=whole)
+
+    def offsets(self) -> list[int]:
+        """Where they are."""
+        return [offset for (offset,) in self._query("SELECT offset FROM keyframe ORDER BY offset")]
+
+    def marks(self) -> list[tuple[int, str, str]]:
+        """At, label and author of each mark."""
+        return self._query("SELECT at, label, author FROM mark ORDER BY offset")
+
+    def clocks(self) -> list[tuple[int, int]]:
+        """At and wall clock, wherever the latter was set anew."""
+        return self._query("SELECT at, wall FROM clock ORDER BY at")
+
+    def holes(self) -> list[Hole]:
+        """What is missing on the screens."""
+        return [Hole(*row) for row in self._query("SELECT start, stop, why FROM hole ORDER BY start")]
+
+    def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        if not self.exists or self._connection is None:
+            return []
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError:
+            self.close()
+            return []
+
+    def _find(self, where: str, value: int, *, whole: bool) -> Keyframe | None:
+        if whole:
+            where += " AND whole"
+        rows = self._query(f"SELECT * FROM keyframe WHERE {where} ORDER BY offset DESC LIMIT 1", value)
+        while rows:
+            try:
+                return self._unpack(*rows[0])
+            except keyframe.BadKeyframe:
+                # Rotten: the one before it will do.
+                rows = self._query(
+                    f"SELECT * FROM keyframe WHERE {where} AND offset < ? ORDER BY offset DESC LIMIT 1",
+                    value,
+                    rows[0][0],
+                )
+        return None
+
+    def _unpack(
+        self, offset: int, at: int, whole: int, _spare: int, base: int | None, digest: bytes, data: bytes
+    ) -> Keyframe:
+        if base is None:
+            return Keyframe(offset, at, keyframe.unpack(data, digest), bool(whole))
+        beside = self._base
+        if beside is None or beside.offset != base:
+            rows = self._query("SELECT * FROM keyframe WHERE offset = ? AND base IS NULL", base)
+            if not rows:
+                raise keyframe.BadKeyframe("a keyframe whose base is gone")
+            beside = self._base = self._unpack(*rows[0])
+        return Keyframe(offset, at, keyframe.unpack(data, digest, beside.snapshot), bool(whole))
+
+    def add(self, frame: Keyframe, *, spare: bool = False) -> int:
+        """Keep a keyframe; how many bytes it takes. A ``spare`` one is dropped when the next spare one comes."""
+        assert self._connection is not None
+        base = None if frame.whole or self._base is None else self._base
+        data = keyframe.pack(frame.snapshot)
+        if base is not None:
+            beside = keyframe.pack(frame.snapshot, base.snapshot)
+            if len(beside) < keyframe.WORTH_A_BASE * len(data):
+                data = beside
+            else:
+                base = None
+        if base is None and not frame.whole:
+            self._base = frame
+        values = (frame.offset, frame.at, frame.whole, spare, base.offset if base is not None else None)
+        self._connection.execute(
+            "INSERT OR REPLACE INTO keyframe VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*values, keyframe.digest(frame.snapshot), data),
+        )
+        return len(data)
+
+    def drop_spare(self, offset: int) -> None:
+        """Forget spare keyframes before an offset."""
+        assert self._connection is not None
+        self._connection.execute("DELETE FROM keyframe WHERE spare AND offset < ?", (offset,))
+
+    def add_mark(self, offset: int, at: int, label: str, author: str) -> None:
+        """Keep a mark."""
+        assert self._connection is not None
+        self._connection.execute("INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?)", (offset, at, label, author))
+
+    def add_clock(self, at: int, wall: int) -> None:
+        """Keep what the wall clock showed."""
+        assert self._connection is not None
+        self._connection.execute("INSERT OR REPLACE INTO clock VALUES (?, ?)", (at, wall))
+
+    def add_hole(self, hole: Hole) -> None:
+        """Keep that something is missing."""
+        assert self._connection is not None
+        values = (hole.start, hole.stop, hole.why)
+        self._connection.execute("INSERT OR REPLACE INTO hole VALUES (?, ?, ?)", values)
+
+    def commit(self, covered: Covered) -> None:
+        """Make everything that was added since part of the file, all at once."""
+        assert self._connection is not None
+        self._connection.execute("INSERT OR REPLACE INTO about VALUES ('covered', ?)", (covered.to_json(),))
+        self._connection.commit()
+
+    def roll_back(self) -> None:
+        """Take back what was added since."""
+        if self._connection is not None:
+            self._connection.rollback()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_BUSY_MS / 1000, check_same_thread=False)
+    # It is a cache: what a power cut spoils is found out by hash or by SQLite, and built anew.
+    connection.execute("PRAGMA journal_mode = TRUNCATE")
+    connection.execute("PRAGMA synchronous = OFF")
+    return connection

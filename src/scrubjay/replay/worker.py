@@ -1,0 +1,217 @@
+"""The screen worker: a process that does nothing but run terminals for another one.
+
+It reads requests from a socket and answers those that ask something, in order. It opens no file, and it may die at
+any byte: whoever started it feeds another one. A request is a header (what, which terminal, length) and a payload.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+from enum import IntEnum
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from scrubjay.screen.settle import SettledRow, Settling
+
+if TYPE_CHECKING:
+    from scrubjay.screen.ghostty import Terminal
+
+REQUEST = Struct("<BII")  # what, terminal, length
+ANSWER = Struct("<BI")  # ok or not, length
+SIZE = Struct("<HH")
+LOOK = Struct("<QQBQ")  # at, offset, whether the whole screen is to be looked at, and until when it stands
+FOR_GOOD = (1 << 64) - 1
+GROUP = Struct("<QQhI")  # at, offset, row, length of the text
+COUNT = Struct("<I")
+PAYLOAD_MAX_BYTES = 64 << 20
+
+_MEMORY_BYTES = 4 << 30
+_STUCK_S = 60  # nothing takes this long; a worker that hangs after its parent died must end by itself
+
+
+class Do(IntEnum):
+    """What a worker can be asked. From SNAPSHOT on it answers."""
+
+    NEW = 1  #: a terminal of a size
+    RESTORE = 2  #: a terminal out of a snapshot, which the asker has verified
+    RESTORE_SCREEN = 9  #: the same, of which only the screen matters from now on
+    FREE = 3
+    FEED = 4
+    RESIZE = 5
+    LISTEN = 6  #: keep replies, titles, notifications for EFFECTS
+    SETTLE = 7  #: begin to take rows as they settle, from a state
+    LOOK = 8  #: take what has settled by now
+    SNAPSHOT = 16  #: with history or not, and only if it can be restored exactly
+    TEXT = 17  #: with so many rows of history
+    EFFECTS = 18
+    ROWS = 19  #: what has settled since this was last asked
+    STATE = 20  #: of settling, to go on from later
+    PING = 21  #: answers the engine's identity
+
+
+class _Screen:
+    """One terminal and what it was asked for."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self.settling: Settling | None = None
+        self.settled: list[SettledRow] = []
+
+
+class _Desk:
+    """The terminals of one worker."""
+
+    def __init__(self) -> None:
+        from scrubjay.screen import ghostty  # 0.2 s, and native code: nobody else may load it
+
+        self._engine = ghostty
+        self._screens: dict[int, _Screen] = {}
+        self._broken: dict[int, str] = {}  # terminals that failed where nobody could be told
+        self._fault = _read_fault(os.environ.get("SCRUBJAY_FAULT", ""))
+        self._fed = 0
+
+    def do(self, what: int, number: int, payload: bytes) -> bytes | None:
+        """Carry out one request; the answer, if it has one."""
+        try:
+            if what < Do.SNAPSHOT:
+                if number not in self._broken or what in (Do.NEW, Do.RESTORE, Do.RESTORE_SCREEN, Do.FREE):
+                    self._change(what, number, payload)
+                return None
+            if number in self._broken:
+                return _answer(self._broken[number].encode(), ok=False)
+            return _answer(self._ask(what, number, payload))
+        except self._engine.EngineFailed as error:
+            if what < Do.SNAPSHOT:
+                self._broken[number] = str(error)
+                return None
+            return _answer(str(error).encode(), ok=False)
+
+    def _change(self, what: int, number: int, payload: bytes) -> None:
+        match what:
+            case Do.NEW:
+                self._adopt(number, self._engine.Terminal(*SIZE.unpack(payload)))
+            case Do.RESTORE:
+                self._adopt(number, self._engine.Terminal.restore(payload))
+            case Do.RESTORE_SCREEN:
+                self._adopt(number, self._engine.Terminal.restore(payload, scrollback=False))
+            case Do.FREE:
+                self._broken.pop(number, None)
+                if (screen := self._screens.pop(number, None)) is not None:
+                    screen.terminal.close()
+            case Do.FEED:
+                self._fed += len(payload)
+                if self._fault is not None and self._fed >= self._fault:
+                    os.kill(os.getpid(), signal.SIGSEGV)
+                self._screens[number].terminal.feed(payload)
+            case Do.RESIZE:
+                screen = self._screens[number]
+                cols, rows = SIZE.unpack(payload)
+                screen.terminal.resize(cols, rows)
+                if screen.settling is not None:
+                    screen.settling.resized(rows)
+                    screen.terminal.skip_scrolled()  # rewrapped, not news
+            case Do.LISTEN:
+                self._screens[number].terminal.listen()
+            case Do.SETTLE:
+                screen = self._screens[number]
+                screen.settling = Settling(payload)
+                screen.terminal.skip_scrolled()
+                screen.terminal.changed_rows()
+            case Do.LOOK:
+                _look(self._screens[number], *LOOK.unpack(payload))
+            case _:
+                raise AssertionError(what)
+
+    def _adopt(self, number: int, terminal: Terminal) -> None:
+        self._change(Do.FREE, number, b"")
+        self._screens[number] = _Screen(terminal)
+
+    def _ask(self, what: int, number: int, payload: bytes) -> bytes:
+        if what == Do.PING:
+            return self._engine.identity().encode()
+        screen = self._screens[number]
+        match what:
+            case Do.SNAPSHOT:
+                history, exact = payload
+                return screen.terminal.snapshot(history=bool(history), exact=bool(exact)) or b""
+            case Do.TEXT:
+                return screen.terminal.text(*COUNT.unpack(payload)).encode("utf-8", "replace")
+            case Do.EFFECTS:
+                return json.dumps(
+                    [
+                        (effect.kind, effect.data.decode("latin-1"), effect.title.decode("latin-1"), *effect[3:])
+                        for effect in screen.terminal.effects()
+                    ]
+                ).encode()
+            case Do.ROWS:
+                rows, screen.settled = screen.settled, []
+                return encode_rows(rows)
+            case Do.STATE:
+                return screen.settling.state() if screen.settling is not None else b""
+            case _:
+                raise AssertionError(what)
+
+
+def _look(screen: _Screen, at: int, offset: int, whole: int, until: int) -> None:
+    if screen.settling is None:
+        return
+    screen.settled += screen.settling.scrolled(screen.terminal.scrolled_rows(), at, offset)
+    if whole:
+        changed = screen.terminal.changed_rows()
+        screen.settled += screen.settling.look(changed, at, offset, until=None if until == FOR_GOOD else until)
+
+
+def encode_rows(rows: list[SettledRow]) -> bytes:
+    """Rows as one portion of bytes: where each stands, then all texts."""
+    texts = [row.text.encode("utf-8", "replace") for row in rows]
+    heads = [GROUP.pack(row.at, row.offset, row.y, len(text)) for row, text in zip(rows, texts, strict=True)]
+    return COUNT.pack(len(rows)) + b"".join(heads) + b"".join(texts)
+
+
+def decode_rows(data: bytes) -> list[SettledRow]:
+    """The rows that ``encode_rows`` was given."""
+    (count,) = COUNT.unpack_from(data)
+    position = COUNT.size + count * GROUP.size
+    rows: list[SettledRow] = []
+    for at, offset, y, length in GROUP.iter_unpack(data[COUNT.size : position]):
+        rows.append(SettledRow(at, offset, y, data[position : position + length].decode("utf-8", "replace")))
+        position += length
+    return rows
+
+
+def _answer(payload: bytes, *, ok: bool = True) -> bytes:
+    return ANSWER.pack(ok, len(payload)) + payload
+
+
+def _read_fault(raw: str) -> int | None:
+    """``screen:raise@1000`` makes the engine crash at the 1000th byte, to test what happens then."""
+    name, _, after = raw.partition("@")
+    return int(after) if name == "screen:raise" and after.isdigit() else None
+
+
+def main() -> None:
+    """Serve the socket that is our standard input until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks us
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    desk = _Desk()
+    with socket.socket(fileno=os.dup(0)) as connection, connection.makefile("rb", buffering=1 << 18) as requests:
+        while len(header := requests.read(REQUEST.size)) == REQUEST.size:
+            what, number, length = REQUEST.unpack(header)
+            payload = requests.read(length)
+            if len(payload) < length:
+                return
+            signal.alarm(_STUCK_S)
+            answer = desk.do(what, number, payload)
+            signal.alarm(0)
+            if answer is not None:
+                connection.sendall(answer)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

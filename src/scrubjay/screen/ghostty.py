@@ -1,0 +1,384 @@
+"""The terminal engine: libghostty-vt through pyghostty. The only module that knows it.
+
+Native code that hostile bytes can crash, so it is loaded by screen workers alone. docs/screen.md lists its
+defects and the rule that avoids each. A terminal is not safe for threads.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false, reportUnknownLambdaType=false
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from importlib import metadata, resources
+from typing import Any, cast
+
+from pyghostty._ffi import ffi as _untyped_ffi
+from pyghostty._ffi import lib as _untyped_lib
+from pyghostty._ffi import union_fn
+from pyghostty.core import init_sized as _untyped_init_sized
+
+from scrubjay.screen.engine import SCROLLBACK_BYTES, ChangedRow, Effect
+from scrubjay.screen.snapshot import ENVELOPE_BYTES, READY_TAG, RECORD_HEADER, cut_history, restores_exactly
+
+ffi = cast(Any, _untyped_ffi)
+lib = cast(Any, _untyped_lib)
+init_sized = cast(Any, _untyped_init_sized)
+_NULL = ffi.NULL
+_TRUE = ffi.new("bool*", True)
+
+# An escape sequence that is not finished after this much cannot be kept in a snapshot; the next one can.
+_CONTINUATION_BYTES = 1 << 20
+_EFFECTS_MAX = 10_000  # that nobody has asked for; a flood of bells must not fill the memory
+_EFFECT_BYTES = 4096
+_CELL_PX = (8, 16)  # of one character, for programs that ask
+_OK, _NO_VALUE = 0, -4
+_ERASE_HISTORY, _RESET = b"\x1b[3J", b"\x1bc"
+_POINT = "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, {})"
+
+
+class EngineFailed(Exception):
+    """The engine refused a call that should work."""
+
+
+def identity() -> str:
+    """Which engine this is, down to its bits: a snapshot of another one is not read."""
+    folder = resources.files("pyghostty") / "_lib"
+    library = hashlib.sha256()
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        if file.name.startswith("libghostty"):
+            library.update(file.read_bytes())
+    return f"pyghostty {metadata.version('pyghostty')} {library.hexdigest()[:16]}"
+
+
+def widths() -> list[tuple[int, int]]:
+    """Columns of every character: code points at which the width changes, with the new width."""
+    runs: list[tuple[int, int]] = []
+    for code in range(0x110000):
+        width = 1 if 0xD800 <= code < 0xE000 else int(lib.ghostty_unicode_codepoint_width(code))
+        if not runs or runs[-1][1] != width:
+            runs.append((code, width))
+    return runs
+
+
+class Terminal:
+    """One terminal."""
+
+    def __init__(self, cols: int, rows: int) -> None:
+        handle = ffi.new("GhosttyTerminal*")
+        _check(lib.ghostty_terminal_new(_NULL, handle, cols, rows), "new")
+        self._adopt(handle)
+        self._set_size("CONTINUATION_MAX_BYTES", _CONTINUATION_BYTES)
+        # Lines are limited by bytes alone: a limit of lines is what one of the known crashes needs.
+        self._set_size("SCROLLBACK_MAX_BYTES", SCROLLBACK_BYTES)
+        self.resize(cols, rows)
+
+    @classmethod
+    def restore(cls, snapshot: bytes, *, scrollback: bool = True) -> Terminal:
+        """A terminal as it was. Only for verified bytes: the decoder is not safe with any others.
+
+        Without ``scrollback`` it keeps nothing of what scrolls off from now on, which is three times as fast.
+        """
+        decoder, source = ffi.new("GhosttySnapshotDecoder*"), ffi.from_buffer(snapshot)
+        _check(lib.ghostty_snapshot_decoder_new_buf(_NULL, decoder, source, len(snapshot)), "decoder")
+        try:
+            for option, value in (
+                (lib.GHOSTTY_SNAPSHOT_DECODER_OPT_RETAIN_CONTINUATION, _TRUE),
+                (lib.GHOSTTY_SNAPSHOT_DECODER_OPT_MAX_CONTINUATION_BYTES, ffi.new("size_t*", _CONTINUATION_BYTES)),
+            ):
+                _check(lib.ghostty_snapshot_decoder_set(decoder[0], option, value), "decoder option")
+            handle = ffi.new("GhosttyTerminal*")
+            screen_only = len(cut_history(snapshot)) == len(snapshot)
+            decode = lib.ghostty_snapshot_decoder_ready if screen_only else lib.ghostty_snapshot_decoder_decode
+            _check(decode(decoder[0], handle), "decode")
+        finally:
+            lib.ghostty_snapshot_decoder_free(decoder[0])
+        terminal = cls.__new__(cls)
+        terminal._adopt(handle)
+        if not scrollback:
+            terminal._set_size("SCROLLBACK_MAX_BYTES", 0)
+            terminal._set_size("SCROLLBACK_MAX_LINES", 0)
+        return terminal
+
+    def _adopt(self, handle: Any) -> None:
+        self._handle: Any = handle
+        self._callbacks: list[Any] = []  # the engine holds no reference to them
+        self._effects: list[Effect] = []
+        self._watch: _RowWatch | None = None
+        self._mark: Any = None  # a tracked reference to the newest row of history that was taken
+
+    def close(self) -> None:
+        """Free everything."""
+        if self._watch is not None:
+            self._watch.close()
+        if self._mark is not None:
+            lib.ghostty_tracked_grid_ref_free(self._mark[0])
+        lib.ghostty_terminal_free(self._handle[0])
+        self._handle = None
+
+    def feed(self, data: bytes) -> None:
+        """Show output."""
+        lib.ghostty_terminal_vt_write(self._handle[0], ffi.from_buffer(data), len(data))
+        if self._mark is not None and (_ERASE_HISTORY in data or _RESET in data):
+            # What was taken is gone with the rest; the engine would move the mark to a row that was not.
+            lib.ghostty_tracked_grid_ref_free(self._mark[0])
+            self._mark = None
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Change the size; the lines of the primary screen are rewrapped."""
+        _check(lib.ghostty_terminal_resize(self._handle[0], cols, rows, *_CELL_PX), "resize")
+
+    def snapshot(self, *, history: bool, exact: bool = False) -> bytes | None:
+        """Everything needed to go on from here; None where the engine cannot encode it or, if ``exact``, not restore it."""
+        snapshot = self._encode_all() if history else self._encode_screen()
+        if snapshot is None:
+            return None
+        if not restores_exactly(snapshot):
+            return None if exact else snapshot
+        if history or self._total_rows() == int(self._get("ROWS", "uint16_t")):
+            return snapshot
+        # The engine's first page begins above the screen. Restored without scrollback it does not: a fifth of the size.
+        thin = Terminal.restore(snapshot, scrollback=False)
+        try:
+            return thin._encode_screen()
+        finally:
+            thin.close()
+
+    def _encode_all(self) -> bytes | None:
+        pointer, length = ffi.new("uint8_t**"), ffi.new("size_t*")
+        if lib.ghostty_snapshot_encode_alloc(self._handle[0], _NULL, pointer, length) != _OK:
+            return None
+        try:
+            return bytes(ffi.buffer(pointer[0], length[0]))
+        finally:
+            lib.ghostty_free(_NULL, pointer[0], length[0])
+
+    def _encode_screen(self) -> bytes | None:
+        """The same without history, of which the engine would encode megabytes that are then cut off."""
+        parts: list[bytes] = []
+        records = _RecordWatch()
+
+        def write(_userdata: object, data: Any, length: int) -> bool:
+            parts.append(bytes(ffi.buffer(data, length)))
+            return not records.feed(parts[-1])  # refusing more makes the engine stop
+
+        callback = ffi.callback("GhosttyWriterFn", write)
+        writer = ffi.new("GhosttyWriter*", {"write": callback, "userdata": _NULL})
+        if lib.ghostty_snapshot_encode(self._handle[0], writer[0]) != _OK and not records.ready:
+            return None
+        return cut_history(b"".join(parts))
+
+    def text(self, history: int) -> str:
+        """The screen as plain text, after up to ``history`` rows of what scrolled off."""
+        total = self._total_rows()
+        rows = int(self._get("ROWS", "uint16_t"))
+        return self._format(max(0, total - rows - history), total - 1)
+
+    def effects(self) -> list[Effect]:
+        """What output did besides drawing since this was last asked."""
+        found, self._effects = self._effects, []
+        return found
+
+    def changed_rows(self) -> list[ChangedRow]:
+        """The rows that were drawn on since this was last asked; at first all."""
+        if self._watch is None:
+            self._watch = _RowWatch(self._handle[0])
+        return self._watch.changed()
+
+    def scrolled_rows(self) -> list[str]:
+        """The text of the rows that scrolled off since this was last asked."""
+        history = self._total_rows() - int(self._get("ROWS", "uint16_t"))
+        first = 0
+        if self._mark is not None and lib.ghostty_tracked_grid_ref_has_value(self._mark[0]):
+            point = ffi.new("GhosttyPointCoordinate*")
+            if lib.ghostty_tracked_grid_ref_point(self._mark[0], lib.GHOSTTY_POINT_TAG_SCREEN, point) == _OK:
+                first = int(point.y) + 1
+        if first >= history:
+            return []
+        text = self._format(first, history - 1)
+        self._set_mark(history - 1)
+        rows = text.split("\n")
+        return rows + [""] * (history - first - len(rows))
+
+    def skip_scrolled(self) -> None:
+        """Take what has scrolled off so far as known."""
+        history = self._total_rows() - int(self._get("ROWS", "uint16_t"))
+        if history > 0:
+            self._set_mark(history - 1)
+
+    def _set_mark(self, y: int) -> None:
+        point = ffi.new("GhosttyPointS*")
+        point.tag, point.value.x, point.value.y = lib.GHOSTTY_POINT_TAG_SCREEN, 0, y
+        if self._mark is None:
+            track = union_fn("ghostty_terminal_grid_ref_track", _POINT.format("GhosttyTrackedGridRef*"))
+            self._mark = ffi.new("GhosttyTrackedGridRef*")
+            _check(track(self._handle[0], point[0], self._mark), "track")
+            return
+        move = union_fn(
+            "ghostty_tracked_grid_ref_set", "GhosttyResult(*)(GhosttyTrackedGridRef, GhosttyTerminal, GhosttyPointS)"
+        )
+        _check(move(self._mark[0], self._handle[0], point[0]), "track")
+
+    def _total_rows(self) -> int:
+        return int(self._get("TOTAL_ROWS", "size_t"))
+
+    def _format(self, first: int, last: int) -> str:
+        """Rows of screen and history together as plain text."""
+        selection = init_sized("GhosttySelection")
+        selection.start = self._reference(0, first)[0]
+        selection.end = self._reference(int(self._get("COLS", "uint16_t")) - 1, last)[0]
+        options = init_sized("GhosttyTerminalSelectionFormatOptions")
+        options.emit = lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
+        options.unwrap, options.trim, options.selection = False, True, selection
+        pointer, length = ffi.new("uint8_t**"), ffi.new("size_t*")
+        _check(
+            lib.ghostty_terminal_selection_format_alloc(self._handle[0], _NULL, options[0], pointer, length), "format"
+        )
+        try:
+            return bytes(ffi.buffer(pointer[0], length[0])).decode("utf-8", "replace") if length[0] else ""
+        finally:
+            lib.ghostty_free(_NULL, pointer[0], length[0])
+
+    def _reference(self, x: int, y: int) -> Any:
+        point = ffi.new("GhosttyPointS*")
+        point.tag, point.value.x, point.value.y = lib.GHOSTTY_POINT_TAG_SCREEN, x, y
+        reference = init_sized("GhosttyGridRef")
+        find = union_fn("ghostty_terminal_grid_ref", _POINT.format("GhosttyGridRef*"))
+        _check(find(self._handle[0], point[0], reference), "reference")
+        return reference
+
+    def _get(self, name: str, type_: str) -> Any:
+        value = ffi.new(type_ + "*")
+        code = lib.ghostty_terminal_get(self._handle[0], getattr(lib, "GHOSTTY_TERMINAL_DATA_" + name), value)
+        if code == _NO_VALUE:
+            return None
+        _check(code, name)
+        return value[0]
+
+    def _get_bytes(self, name: str) -> bytes:
+        value = self._get(name, "GhosttyString")
+        return b"" if value is None else _copy(value)
+
+    def _set_size(self, name: str, value: int) -> None:
+        self._set(name, ffi.new("size_t*", value))
+
+    def _set(self, name: str, value: Any) -> None:
+        _check(lib.ghostty_terminal_set(self._handle[0], getattr(lib, "GHOSTTY_TERMINAL_OPT_" + name), value), name)
+
+    def listen(self) -> None:
+        """Hear of everything that is not drawn, which costs a call for each. Snapshots carry none of it."""
+        self._call_back(
+            "WRITE_PTY", "WritePty", lambda _t, _u, data, n: self._tell("reply", bytes(ffi.buffer(data, n)))
+        )
+        self._call_back("BELL", "Bell", lambda _t, _u: self._tell("bell"))
+        self._call_back("TITLE_CHANGED", "TitleChanged", lambda _t, _u: self._tell("title", self._get_bytes("TITLE")))
+        self._call_back("PWD_CHANGED", "PwdChanged", lambda _t, _u: self._tell("cwd", self._get_bytes("PWD")))
+        self._call_back("RENDER_HOLD", "RenderHold", lambda _t, _u, held: self._tell("hold", state=int(held)))
+        self._call_back(
+            "DESKTOP_NOTIFICATION",
+            "DesktopNotification",
+            lambda _t, _u, it: self._tell("notification", _copy(it.body), title=_copy(it.title)),
+        )
+        self._call_back(
+            "PROGRESS_REPORT",
+            "ProgressReport",
+            lambda _t, _u, it: self._tell("progress", state=int(it.state), percent=int(it.progress)),
+        )
+        self._call_back("CLIPBOARD_WRITE", "ClipboardWrite", lambda _t, _u, _write: self._tell("clipboard"))
+        self._call_back("UNKNOWN_SEQUENCE", "UnknownSequence", lambda _t, _u, it: self._tell_unknown(it))
+        self._set_size("UNKNOWN_MAX_BYTES", _EFFECT_BYTES)
+        self._call_back("SIZE", "Size", self._say_size)
+
+    def _call_back(self, option: str, name: str, function: Any) -> None:
+        callback = ffi.callback(f"GhosttyTerminal{name}Fn", function)
+        self._callbacks.append(callback)
+        self._set(option, callback)
+
+    def _tell(self, kind: Any, data: bytes = b"", *, title: bytes = b"", state: int = 0, percent: int = -1) -> None:
+        if len(self._effects) < _EFFECTS_MAX:
+            self._effects.append(Effect(kind, data[:_EFFECT_BYTES], title[:_EFFECT_BYTES], state, percent))
+
+    def _tell_unknown(self, sequence: Any) -> None:
+        if sequence.tag == lib.GHOSTTY_TERMINAL_UNKNOWN_SEQUENCE_OSC:
+            self._tell("unknown", _copy(sequence.value.osc.content))
+
+    def _say_size(self, _terminal: object, _userdata: object, size: Any) -> bool:
+        size.columns, size.rows = self._get("COLS", "uint16_t"), self._get("ROWS", "uint16_t")
+        size.cell_width, size.cell_height = _CELL_PX
+        return True
+
+
+class _RecordWatch:
+    """Notices in the bytes of a snapshot, in any portions, that the screen is complete."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self._skip = ENVELOPE_BYTES
+        self._header = b""
+
+    def feed(self, data: bytes) -> bool:
+        position = 0
+        while not self.ready and position < len(data):
+            taken = min(self._skip or RECORD_HEADER.size - len(self._header), len(data) - position)
+            if self._skip:
+                self._skip -= taken
+            else:
+                self._header += data[position : position + taken]
+                if len(self._header) == RECORD_HEADER.size:
+                    tag, self._skip, _ = RECORD_HEADER.unpack(self._header)
+                    self._header = b""
+                    self.ready = tag == READY_TAG  # it has no payload
+            position += taken
+        return self.ready
+
+
+class _RowWatch:
+    """Which rows were drawn on."""
+
+    def __init__(self, terminal: Any) -> None:
+        self._terminal = terminal
+        self._state, self._rows = ffi.new("GhosttyRenderState*"), ffi.new("GhosttyRenderStateRowIterator*")
+        _check(lib.ghostty_render_state_new(_NULL, self._state), "render state")
+        _check(lib.ghostty_render_state_row_iterator_new(_NULL, self._rows), "row iterator")
+        self._y, self._cells = ffi.new("uint16_t*"), ffi.new("GhosttyCellsView*")
+        self._dirty, self._id = ffi.new("GhosttyRenderStateDirty*"), ffi.new("GhosttyRenderStateRowId*")
+
+    def changed(self) -> list[ChangedRow]:
+        state, rows = self._state[0], self._rows
+        _check(lib.ghostty_render_state_update(state, self._terminal), "update")
+        _check(lib.ghostty_render_state_get(state, lib.GHOSTTY_RENDER_STATE_DATA_DIRTY, self._dirty), "dirty")
+        found: list[ChangedRow] = []
+        if not int(self._dirty[0]):
+            return found
+        _check(lib.ghostty_render_state_get(state, lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR, rows), "rows")
+        while lib.ghostty_render_state_row_iterator_next_dirty(rows[0], self._y):
+            row = rows[0]
+            lib.ghostty_render_state_row_get(row, lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW, self._cells)
+            lib.ghostty_render_state_row_get(row, lib.GHOSTTY_RENDER_STATE_ROW_DATA_ID, self._id)
+            words = array("Q")
+            words.frombytes(ffi.buffer(self._cells.ptr, self._cells.len * 8))
+            found.append(ChangedRow(int(self._y[0]), self._id.bits[0] | self._id.bits[1] << 64, _row_text(words)))
+        lib.ghostty_render_state_clean(state)
+        return found
+
+    def close(self) -> None:
+        lib.ghostty_render_state_row_iterator_free(self._rows[0])
+        lib.ghostty_render_state_free(self._state[0])
+
+
+def _row_text(words: array[int]) -> str:
+    """The characters of a row's cells; what joins them is left out, as a search would leave it out."""
+    return "".join(
+        [chr((word >> 2 & 0x1FFFFF) or 32) for word in words if not word & 2 and word >> 42 & 3 < 2]
+    ).rstrip()
+
+
+def _copy(string: Any) -> bytes:
+    return bytes(ffi.buffer(string.ptr, string.len)) if string.len else b""
+
+
+def _check(code: int, what: str) -> None:
+    if code != _OK:
+        raise EngineFailed(f"the terminal engine answered {code} to {what}")

@@ -1,0 +1,256 @@
+"""The walk over a tape: keyframes within their budget, rows once, and going on where it was left."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+from recorded import cut_up, head, mark, open_replay, output, record_tape, resize
+
+from scrubjay.replay import indexer
+from scrubjay.replay.indexer import Indexer
+from scrubjay.replay.keyframes import Keyframes
+from scrubjay.replay.rows import Row
+from scrubjay.replay.workers import Workers
+from scrubjay.tape.format import Kind
+from scrubjay.tape.payload import encode_json, encode_typed
+from tape.tapes import TapeOnDisk, begin_tape
+
+SECOND = 1_000_000
+
+
+@dataclass
+class Progress:
+    """How far rows went."""
+
+    offset: int = 0
+    state: bytes = b""
+
+
+@dataclass
+class Rows:
+    """Rows in memory."""
+
+    kept: list[Row] = field(default_factory=list[Row])
+    done: Progress = field(default_factory=Progress)
+    _added: list[Row] = field(default_factory=list[Row])
+
+    def progress(self, tape: str) -> Progress:
+        return self.done
+
+    def add(self, tape: str, rows: Iterable[Row]) -> None:
+        self._added += rows
+
+    def finish_batch(self, tape: str, offset: int, state: bytes) -> None:
+        self.kept += self._added
+        self._added.clear()
+        self.done = Progress(offset, state)
+
+    @property
+    def texts(self) -> list[str]:
+        return [row.text for row in self.kept]
+
+
+def _index(tape: TapeOnDisk, workers: Workers, rows: Rows | None = None) -> Keyframes:
+    keyframes = Keyframes(tape.root, tape.id, workers.identity)
+    assert Indexer(tape.open(), workers, keyframes, rows).run()
+    return keyframes
+
+
+def test_there_is_a_keyframe_after_every_resize(tmp_path: Path, workers: Workers) -> None:
+    contents = [head(80, 24)]
+    for n in range(1, 6):
+        contents += [output(n * SECOND, b"some text"), resize(n * SECOND + 1, 80 + n, 24)]
+    tape = record_tape(tmp_path / "pod", contents)
+    ends = [record.end for record in tape.open().records() if record.kind == Kind.RESIZE]
+
+    keyframes = _index(tape, workers)
+
+    assert set(ends) <= set(keyframes.offsets())
+
+
+def test_keyframes_stay_within_their_budget_and_never_further_apart_than_a_mebibyte(
+    tmp_path: Path, workers: Workers
+) -> None:
+    rng = Random(1)
+    frames = [b"\x1b[H" + b"".join(b"row %d %d\r\n" % (n, rng.random() * 100) for n in range(20)) for _ in range(40)]
+    data = b"".join(rng.choices(frames, k=20_000))
+    tape = record_tape(
+        tmp_path / "pod", [head(80, 24), *(output(n, data[n : n + 4000]) for n in range(0, len(data), 4000))]
+    )
+    tape.seal()
+
+    keyframes = _index(tape, workers)
+
+    offsets = [0, *keyframes.offsets()]
+    assert len(offsets) > 5
+    assert max(b - a for a, b in itertools.pairwise(offsets)) < 1.1 * indexer.KEYFRAME_MAX_BYTES
+    assert keyframes.covered().kept_bytes < 0.15 * tape.open().stored_bytes
+
+
+def test_walking_on_gives_the_same_as_walking_at_once(tmp_path: Path, workers: Workers) -> None:
+    rng = Random(2)
+    lines = b"".join(b"line number %d\r\n" % n for n in range(3000))
+    contents = [head(60, 10), *cut_up(rng, lines)]
+    at_once, in_parts = Rows(), Rows()
+    whole = record_tape(tmp_path / "whole", contents)
+    keyframes = _index(whole, workers, at_once)
+
+    writer = begin_tape(tmp_path / "parts")
+    parts = TapeOnDisk(tmp_path / "parts", whole.id)
+    for number, (kind, at, payload) in enumerate(contents):
+        writer.append(kind, at, payload)
+        if number % 300 == 250:
+            writer.sync()
+            _index(parts, workers, in_parts)
+    writer.append(Kind.SEAL, contents[-1][1], encode_json(reason="exit"))
+    writer.sync()
+    writer.close()
+    again = _index(parts, workers, in_parts)
+
+    assert again.covered() == keyframes.covered()
+    assert sorted(set(in_parts.texts)) == sorted(set(at_once.texts))
+    assert len(in_parts.texts) == len(set(in_parts.texts))
+
+
+def test_every_line_of_a_log_is_taken_once_with_an_offset_near_it(tmp_path: Path, workers: Workers) -> None:
+    rng = Random(3)
+    lines = b"".join(b"line number %d\r\n" % n for n in range(2000))
+    tape = record_tape(tmp_path / "pod", [head(80, 24), *cut_up(rng, lines)])
+    rows = Rows()
+
+    _index(tape, workers, rows)
+
+    # Where the recording paused within a line, what stood there of it was taken too.
+    whole = [text for text in rows.texts if text in {f"line number {n}" for n in range(2000)}]
+    assert sorted(whole) == sorted(f"line number {n}" for n in range(2000))
+
+
+def test_a_row_on_the_screen_is_shown_by_the_frame_at_its_offset(tmp_path: Path, workers: Workers) -> None:
+    contents = [head(80, 24)]
+    for n in range(20):
+        contents.append(
+            output(n * SECOND, b"\x1b[2J\x1b[%d;5Hscreen %s" % (n % 20 + 1, b"abcdefghijklmnopqrst"[n : n + 1] * 4))
+        )
+    tape = record_tape(tmp_path / "pod", contents)
+    rows = Rows()
+    _index(tape, workers, rows)
+    replay = open_replay(tape, workers)
+
+    assert len(rows.kept) == 20
+    for row in rows.kept:
+        assert replay.seek_offset(row.offset).picture.lines[row.y].text.strip() == row.text.strip()
+
+
+def test_what_was_typed_is_taken_and_what_was_hidden_is_not(tmp_path: Path, workers: Workers) -> None:
+    tape = record_tape(
+        tmp_path / "pod",
+        [
+            head(80, 24),
+            (int(Kind.INPUT), 10, encode_typed(b"fix the tesst", "ann", hidden=False)),
+            (int(Kind.INPUT), 20, encode_typed(b"\x7f\x7ft\x1b[A\r", "ann", hidden=False)),
+            (int(Kind.INPUT), 30, encode_typed(b"secret\r", "ann", hidden=True)),
+            output(40, b"x"),
+        ],
+    )
+    rows = Rows()
+    _index(tape, workers, rows)
+
+    typed = [row for row in rows.kept if row.kind == "typed"]
+    assert [row.text for row in typed] == ["fix the test"]
+    assert typed[0].at == 20
+
+
+def test_rows_that_are_erased_from_the_history_were_taken_before(tmp_path: Path, workers: Workers) -> None:
+    tape = record_tape(
+        tmp_path / "pod",
+        [
+            head(80, 4),
+            output(1, b"".join(b"first %d\r\n" % n for n in range(10))),
+            output(2, b"\x1b[2J\x1b[3J\x1b[H"),
+            output(3, b"".join(b"second %d\r\n" % n for n in range(10))),
+        ],
+    )
+    rows = Rows()
+    _index(tape, workers, rows)
+
+    assert {f"second {n}" for n in range(7)} <= set(rows.texts)
+    assert {f"first {n}" for n in range(6)} <= set(rows.texts)
+
+
+def test_marks_clocks_idle_stretches_and_activity_are_kept(tmp_path: Path, workers: Workers) -> None:
+    tape = record_tape(
+        tmp_path / "pod",
+        [
+            head(80, 24),
+            output(SECOND, b"a" * 100),
+            mark(2 * SECOND, "here"),
+            output(20 * SECOND, b"b" * 50),
+            (int(Kind.CLOCK), 21 * SECOND, encode_json(wall=5, reason="jump", step=-9)),
+            (int(Kind.CLOCK), 22 * SECOND, encode_json(wall=9, reason="minute")),
+        ],
+    )
+
+    keyframes = _index(tape, workers)
+
+    assert keyframes.marks() == [(2 * SECOND, "here", "ann")]
+    assert [wall for _, wall in keyframes.clocks()][1:] == [5]
+    assert keyframes.covered().idle == [(SECOND, 20 * SECOND)]
+    assert sum(keyframes.covered().activity.counts) == 150
+
+
+def test_a_gap_in_the_recording_is_a_hole_in_the_screens(tmp_path: Path, workers: Workers) -> None:
+    tape = record_tape(
+        tmp_path / "pod",
+        [head(80, 24), output(1, b"a"), (int(Kind.GAP), 2, encode_json(reason="disk full", bytes=9)), output(3, b"b")],
+    )
+    keyframes = _index(tape, workers)
+    replay = open_replay(tape, workers)
+
+    assert [hole.why for hole in keyframes.holes()] == ["output was not recorded: disk full"]
+    assert "disk full" in (replay.seek(3).doubtful or "")
+    assert replay.seek(1).doubtful is None
+
+
+def test_deleting_the_index_loses_nothing_and_a_rotten_one_is_made_anew(tmp_path: Path, workers: Workers) -> None:
+    rng = Random(4)
+    tape = record_tape(tmp_path / "pod", [head(80, 24), *cut_up(rng, b"some output \x1b[31mred\r\n" * 3000)])
+    first = _index(tape, workers)
+    before, offsets = first.covered(), first.offsets()
+    first.clear()
+
+    again = _index(tape, workers)
+
+    assert (again.covered(), again.offsets()) == (before, offsets)
+
+
+def test_two_that_index_the_same_tape_do_not_get_in_each_others_way(tmp_path: Path, workers: Workers) -> None:
+    tape = record_tape(tmp_path / "pod", [head(80, 24), output(1, b"hello")])
+    busy = Keyframes(tape.root, tape.id, workers.identity)
+    other = Keyframes(tape.root, tape.id, workers.identity)
+    with busy.writing():
+        assert not Indexer(tape.open(), workers, other).run()
+
+    assert open_replay(tape, workers).seek(1).picture.text == "hello"
+
+
+@pytest.mark.parametrize("damage_at", [0.2, 0.6])
+def test_damage_on_the_tape_is_a_hole_and_the_rest_is_shown(tmp_path: Path, workers: Workers, damage_at: float) -> None:
+    contents = [head(80, 24), *(output(n * 1000, b"\x1b[2J\x1b[Hscreen %d" % n) for n in range(1, 200))]
+    tape = record_tape(tmp_path / "pod", contents)
+    (segment,) = tape.segments()
+    data = bytearray(segment.read_bytes())
+    place = int(len(data) * damage_at)
+    data[place] ^= 0x55
+    segment.write_bytes(data)
+
+    keyframes = _index(tape, workers)
+    frame = open_replay(tape, workers).seek(10**9)
+
+    assert frame.picture.text == "screen 199"
+    assert len(keyframes.holes()) == 1
+    assert "damaged" in (frame.doubtful or "")
