@@ -6,6 +6,8 @@
     │   ├── BadName
     │   ├── BadSize
     │   ├── BadKey
+    │   ├── BadInstant
+    │   ├── BadQuery
     │   └── BadSetting
     ├── TapeError
     │   ├── NotATape
@@ -13,6 +15,9 @@
     │   └── RecordTooLarge
     ├── CastError             an asciicast that cannot be read
     ├── HomeUnusable          the data directory cannot be used
+    ├── EngineUnavailable     the terminal engine does not start here
+    ├── SearchUnavailable     the search index cannot be used
+    │   └── IndexDiscarded    it was damaged; it will be made again
     └── PodError
         ├── NoSuchPod
         ├── AmbiguousPod
@@ -91,6 +96,30 @@ class BadKey(BadInput):
         )
 
 
+class BadInstant(BadInput):
+    """A text that names no instant of a recording."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        shown = raw if len(raw) <= 60 else raw[:60] + "…"
+        super().__init__(
+            f"{shown!r} is not a time",
+            hint="times are like 12.5s, 1h2m, 50%, -10m (before the end), 02:14:07, 2026-11-15T02:14 or @OFFSET",
+        )
+
+
+class BadQuery(BadInput):
+    """A text that holds nothing to search for."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        shown = raw if len(raw) <= 60 else raw[:60] + "…"
+        super().__init__(
+            f"there is nothing to search for in {shown!r}",
+            hint='give words, "a phrase" or a beginning*; -word leaves out what has that word',
+        )
+
+
 class BadSetting(BadInput):
     """A setting whose value cannot be used."""
 
@@ -140,6 +169,31 @@ class HomeUnusable(ScrubjayError):
         super().__init__(
             f"cannot use {path} for recordings: {why}",
             hint="give another directory with --data or SCRUBJAY_DATA",
+        )
+
+
+class SearchUnavailable(ScrubjayError):
+    """The search index cannot be used."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"cannot search with {path}: {why}", hint="it can be deleted at any time; it is made again")
+
+
+class IndexDiscarded(SearchUnavailable):
+    """The search index was damaged and is gone; it is made again when it is next brought up to date."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "it was damaged and has been thrown away")
+        self.hint = "try again"
+
+
+class EngineUnavailable(ScrubjayError):
+    """The terminal engine does not start here; recording does not need it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the terminal engine does not start", hint="SCRUBJAY_DEBUG=1 shows why; 'scrubjay logs' works without it"
         )
 
 

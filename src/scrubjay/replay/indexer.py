@@ -16,6 +16,7 @@ from scrubjay.replay.typed import TypedLines
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.keyframe import stored_estimate
 from scrubjay.screen.picture import DEFAULT_SIZE
+from scrubjay.screen.snapshot import read_size
 from scrubjay.tape.format import Kind
 from scrubjay.tape.reader import Damage, Tape
 from scrubjay.tape.record import Record, decode_json
@@ -31,7 +32,10 @@ PAUSE_US = 150_000  # a screen that stood this long could be read
 LOOK_US = 1_000_000  # while output flows without a pause, what stands is looked at so often
 LOOK_BYTES = 8 << 10  # rows that scrolled off are taken after so much output
 _FEED_BYTES = 64 << 10
+# What a pause separates is fed separately, if it is worth it: with bytes that crash the engine little else is lost.
+APART_BYTES, APART_US = 4096, 100_000
 _ERASE_HISTORY = b"\x1b[3J"
+ENGINE_FAILED = "the terminal engine failed on what was shown"
 
 
 class RowsProgress(Protocol):
@@ -107,6 +111,8 @@ class Indexer:
         else:
             self._offset, self._at = frame.offset, frame.at
             self._terminal.restore(frame.snapshot, offset=frame.offset)
+        self._kept_offset = self._offset
+        self._size = DEFAULT_SIZE if frame is None else read_size(frame.snapshot)
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._settling = False
@@ -158,6 +164,8 @@ class Indexer:
     def _take_output(self, at: int, payload: bytes, after: int) -> None:
         if self._settling:
             self._look_before(at, payload)
+        if self._pending_bytes >= APART_BYTES and at - self._output_at >= APART_US:
+            self._flush()
         self._pending.append(payload)
         self._pending_bytes += len(payload)
         if self._pending_bytes >= _FEED_BYTES:
@@ -198,12 +206,14 @@ class Indexer:
                 head = decode_json(payload)
                 cols, rows = head.get("cols"), head.get("rows")
                 if isinstance(cols, int) and isinstance(rows, int):
+                    self._size = cols, rows
                     self._terminal.begin(cols, rows, offset=after)
                 self._note_wall(at, head.get("wall"))
             case Kind.RESIZE:
                 if self._settling:
                     self._look(whole=True, until=at)
-                self._terminal.resize(*Record(0, kind, at, payload, 0).size(), offset=after)
+                self._size = Record(0, kind, at, payload, 0).size()
+                self._terminal.resize(*self._size, offset=after)
                 self._resized = self._resized or ours
             case Kind.CLOCK:
                 clock = decode_json(payload)
@@ -263,11 +273,13 @@ class Indexer:
     def _keep(self, *, whole: bool, spare: bool = False) -> bool:
         """Keep the screen as it is now; False if the engine cannot say it here."""
         self._flush()
-        snapshot = b""
-        with suppress(EngineRefused):
+        try:
             snapshot = self._terminal.snapshot(history=whole, exact=True)
+        except EngineRefused:
+            self._start_over()
+            return False
         for left_out in self._terminal.left_out:
-            self._miss(Hole(left_out.start, left_out.stop, "the terminal engine failed on what was shown"))
+            self._miss(Hole(left_out.start, left_out.stop, ENGINE_FAILED))
         self._terminal.left_out.clear()
         if not snapshot:
             self._since_records = 0  # not again at once
@@ -285,11 +297,22 @@ class Indexer:
         self._since_bytes = self._since_records = 0
         self._ask_at_bytes = KEYFRAME_BYTES
         self._resized = False
-        settling = self._terminal.state() if self._settling else None
+        self._kept_offset = self._offset
+        settling = None
         if self._settling:
+            settling = self._rows_state = self._terminal.state()
             self._take_rows()
         self._terminal.checkpoint(snapshot, offset=self._offset, settling=settling)
         return True
+
+    def _start_over(self) -> None:
+        """Go on with an empty screen: what was shown since the last keyframe cannot be."""
+        self._miss(Hole(self._kept_offset, self._offset, ENGINE_FAILED))
+        self._terminal.begin(*self._size, offset=self._offset)
+        if self._settling:
+            self._terminal.settle(self._rows_state)
+        self._kept_offset = self._offset
+        self._since_bytes = self._since_records = 0
 
     def _take_rows(self) -> None:
         assert self._sink is not None

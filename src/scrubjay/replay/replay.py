@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from scrubjay.replay.frame import Frame
-from scrubjay.replay.indexer import Indexer
+from scrubjay.replay.indexer import APART_BYTES, APART_US, ENGINE_FAILED, Indexer
 from scrubjay.replay.keyframes import Hole, Keyframe, Keyframes
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.picture import DEFAULT_SIZE
@@ -149,6 +149,7 @@ class Replay:
         """Feed the records up to an instant, or the bytes up to an offset."""
         assert self._offset is not None
         shown: list[bytes] = []
+        gathered = 0
         position = self._offset
         for item in self.tape.skim(self._offset):
             if isinstance(item, Damage):
@@ -165,7 +166,11 @@ class Replay:
                     return
                 break
             if kind == Kind.OUTPUT:
+                if gathered >= APART_BYTES and then - self._at >= APART_US:
+                    self._flush(shown, position)
+                    gathered = 0
                 shown.append(payload)
+                gathered += len(payload)
             elif kind in (Kind.RESIZE, Kind.HEAD):
                 self._flush(shown, position)
                 self._take_size(kind, payload, end)
@@ -198,10 +203,7 @@ class Replay:
                 text = self._terminal.text()
         except EngineRefused as error:
             trouble = str(error)
-        holes = self._holes + [
-            Hole(left.start, left.stop, "the terminal engine failed on what was shown")
-            for left in self._terminal.left_out
-        ]
+        holes = self._holes + [Hole(left.start, left.stop, ENGINE_FAILED) for left in self._terminal.left_out]
         inside = next((hole for hole in holes if hole.start < offset <= hole.stop), None)
         before = next((hole for hole in reversed(holes) if hole.stop < offset), None)
         return Frame(

@@ -13,9 +13,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
+from scrubjay.errors import EngineUnavailable
 from scrubjay.replay.worker import ANSWER, COUNT, FOR_GOOD, LOOK, PAYLOAD_MAX_BYTES, REQUEST, SIZE, Do, decode_rows
 from scrubjay.screen.engine import Effect
 from scrubjay.screen.settle import SettledRow
@@ -23,6 +25,8 @@ from scrubjay.screen.settle import SettledRow
 TERMINALS_PER_WORKER = 8
 ANSWER_WITHIN_S = 10.0  # the slowest known input takes six
 _PORTION_BYTES = 64 << 10  # what is left out when it kills a worker
+_STARTS_MAX = 3
+_KILLERS_MAX = 3  # portions that are left out before giving up: each costs the start of a worker
 
 
 class WorkerDied(Exception):
@@ -115,9 +119,14 @@ class Workers:
 
     @property
     def identity(self) -> str:
-        """Which engine they run."""
+        """Which engine they run; EngineUnavailable if it cannot be started."""
+        for _ in range(_STARTS_MAX):
+            if self._identity:
+                return self._identity
+            with suppress(WorkerDied):
+                self._identity = self.take().ask(Do.PING, 0).decode()
         if not self._identity:
-            self._identity = self.take().ask(Do.PING, 0).decode()
+            raise EngineUnavailable
         return self._identity
 
     @property
@@ -315,13 +324,18 @@ class WorkerTerminal:
     def _recover(self, what: Do, payload: bytes) -> bytes:
         """Leave out what kills a second worker too, and ask again."""
         self.restarts += 1
-        while (killer := self._move_carefully()) is not None:
+        for _ in range(_KILLERS_MAX + 1):
+            killer = self._move_carefully()
+            if killer is None:
+                break
             if killer is self._base:
                 raise EngineRefused("the terminal engine fails on this keyframe")
             killer.left_out = True
             before = self._steps.index(killer) - 1
             start = self._steps[before].offset if before >= 0 else self._base.offset
             self.left_out.append(LeftOut(start, killer.offset))
+        else:
+            raise EngineRefused("the terminal engine keeps failing")
         try:
             return self._current().ask(what, self._number, payload)
         except WorkerDied as error:

@@ -131,7 +131,7 @@ class Terminal:
         _check(lib.ghostty_terminal_resize(self._handle[0], cols, rows, *_CELL_PX), "resize")
 
     def snapshot(self, *, history: bool, exact: bool = False) -> bytes | None:
-        """Everything needed to go on from here; None where the engine cannot encode it or, if ``exact``, not restore it."""
+        """Everything needed to go on; None where the engine cannot say it or, if ``exact``, not restore it."""
         snapshot = self._encode_all() if history else self._encode_screen()
         if snapshot is None:
             return None

@@ -1,7 +1,7 @@
 """Rows as they settle: the text a person could have read, each once. Pure.
 
-A row is taken when it scrolls off, or when it has stood on the screen for a moment at a *look*: a pause in the output, or
-once a second while there is none. A redraw of the same text is not a new row. A row that differs from one just taken
+A row is taken when it scrolls off, or when it has stood on the screen for a moment at a *look*: a pause in the output,
+or once a second while there is none. A redraw of the same text is not a new row. A row that differs from one just taken
 only by digits and symbols (a spinner, a clock, a counter) must stand still for longer.
 """
 

@@ -234,6 +234,12 @@ def cut_history(data: bytes) -> bytes:
     raise BadSnapshot("a snapshot that is never ready")
 
 
+def read_size(data: bytes) -> tuple[int, int]:
+    """Columns and rows of a snapshot."""
+    _, payload, _ = next(_records(data))
+    return _U16.unpack_from(payload)[0], _U16.unpack_from(payload, 2)[0]
+
+
 def restores_exactly(data: bytes) -> bool:
     """Whether the engine makes of a snapshot what it was taken of.
 
