@@ -130,6 +130,21 @@ def test_every_line_of_a_log_is_taken_once_with_an_offset_near_it(tmp_path: Path
     assert sorted(whole) == sorted(f"line number {n}" for n in range(2000))
 
 
+def test_a_line_of_a_flood_is_on_the_screen_at_its_offset(tmp_path: Path, workers: Workers) -> None:
+    rng = Random(7)
+    lines = b"".join(b"line %d %s\r\n" % (n, b"x" * rng.randrange(50)) for n in range(20_000))
+    flood = [output(1000 + n, lines[n : n + 65_000]) for n in range(0, len(lines), 65_000)]
+    tape = record_tape(tmp_path / "pod", [head(80, 24), *flood])
+    rows = Rows()
+    _index(tape, workers, rows)
+    replay = open_replay(tape, workers)
+    replay.index()
+
+    assert len(rows.kept) == 20_000
+    for row in rng.sample(rows.kept, 60):
+        assert row.text in [line.text for line in replay.seek_offset(row.offset).picture.lines], row
+
+
 def test_a_row_on_the_screen_is_shown_by_the_frame_at_its_offset(tmp_path: Path, workers: Workers) -> None:
     contents = [head(80, 24)]
     for n in range(20):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from scrubjay.screen.engine import ChangedRow
-from scrubjay.screen.settle import AGAIN_AFTER_US, RESEMBLES_US, STANDS_US, SettledRow, Settling
+from scrubjay.screen.settle import AGAIN_AFTER_US, RESEMBLES_US, STANDS_US, Passage, SettledRow, Settling
 
 SECOND = 1_000_000
 
 
 def _rows(*texts: str) -> list[ChangedRow]:
     return [ChangedRow(y, y, text) for y, text in enumerate(texts)]
+
+
+def _passage(offset: int) -> Passage:
+    return Passage(offset, offset, 23, 24)
 
 
 def _texts(rows: list[SettledRow]) -> list[str]:
@@ -37,22 +41,22 @@ def test_a_row_that_was_taken_while_it_stood_is_not_taken_again_when_it_scrolls_
     settling = Settling()
     settling.look(_rows("alpha", "beta"), 1, 1)
 
-    assert settling.scrolled(["alpha", "gamma"], 2, 2) == [SettledRow(2, 2, -1, "gamma")]
+    assert settling.scrolled(["alpha", "gamma"], 2, _passage(2)) == [SettledRow(2, 2, -1, "gamma")]
 
 
 def test_lines_of_a_flood_are_taken_as_they_scroll_off() -> None:
     settling = Settling()
 
-    taken = settling.scrolled([f"request {n}" for n in range(100)], 7, 8)
+    taken = settling.scrolled([f"request {n}" for n in range(100)], 7, _passage(8))
 
     assert _texts(taken) == [f"request {n}" for n in range(100)]
 
 
 def test_the_same_line_is_news_again_after_a_minute() -> None:
     settling = Settling()
-    first = settling.scrolled(["connection refused"], 0, 1)
-    soon = settling.scrolled(["connection refused"], SECOND, 2)
-    later = settling.scrolled(["connection refused"], AGAIN_AFTER_US, 3)
+    first = settling.scrolled(["connection refused"], 0, _passage(1))
+    soon = settling.scrolled(["connection refused"], SECOND, _passage(2))
+    later = settling.scrolled(["connection refused"], AGAIN_AFTER_US, _passage(3))
 
     assert [_texts(first), _texts(soon), _texts(later)] == [["connection refused"], [], ["connection refused"]]
 
@@ -96,18 +100,18 @@ def test_going_on_from_a_state_takes_nothing_twice() -> None:
     second = Settling(first.state())
 
     assert second.look(_rows("alpha", "gamma"), 2, 2) == [SettledRow(2, 2, 1, "gamma")]
-    assert _texts(second.scrolled(["alpha"], 3, 3)) == []
+    assert _texts(second.scrolled(["alpha"], 3, _passage(3))) == []
 
 
 def test_blank_rows_are_never_taken() -> None:
     settling = Settling()
 
-    assert settling.look(_rows("", "   "), 1, 1) + settling.scrolled(["", ""], 2, 2) == []
+    assert settling.look(_rows("", "   "), 1, 1) + settling.scrolled(["", ""], 2, _passage(2)) == []
 
 
 def test_what_is_remembered_is_bounded() -> None:
     settling = Settling()
     for start in range(0, 50_000, 1000):
-        settling.scrolled([f"line {n}" for n in range(start, start + 1000)], start, start)
+        settling.scrolled([f"line {n}" for n in range(start, start + 1000)], start, _passage(start))
 
     assert len(settling.state()) < 100_000

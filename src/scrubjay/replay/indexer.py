@@ -17,7 +17,7 @@ from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.keyframe import stored_estimate
 from scrubjay.screen.picture import DEFAULT_SIZE
 from scrubjay.screen.snapshot import read_size
-from scrubjay.tape.format import Kind
+from scrubjay.tape.format import HEADER_BYTES, RECORD_OVERHEAD_BYTES, Kind
 from scrubjay.tape.reader import Damage, Tape
 from scrubjay.tape.record import Record, decode_json
 
@@ -158,7 +158,7 @@ class Indexer:
 
     def _begin_settling(self) -> None:
         self._flush()
-        self._terminal.settle(self._rows_state)
+        self._terminal.settle(self._rows_state, offset=self._offset)
         self._settling = True
 
     def _take_output(self, at: int, payload: bytes, after: int) -> None:
@@ -166,8 +166,11 @@ class Indexer:
             self._look_before(at, payload)
         if self._pending_bytes >= APART_BYTES and at - self._output_at >= APART_US:
             self._flush()
-        self._pending.append(payload)
-        self._pending_bytes += len(payload)
+        if self._settling and len(payload) > LOOK_BYTES:
+            self._take_slices(payload, after)
+        else:
+            self._pending.append(payload)
+            self._pending_bytes += len(payload)
         if self._pending_bytes >= _FEED_BYTES:
             self._offset = after
             self._flush()
@@ -182,6 +185,16 @@ class Indexer:
             self._since_bytes += len(payload)
             self._since_records += 1
         self._output_at = at
+
+    def _take_slices(self, payload: bytes, after: int) -> None:
+        """Take the rows that scroll off within one large record at the offsets where they do."""
+        first = after - len(payload) - RECORD_OVERHEAD_BYTES + HEADER_BYTES
+        self._flush()
+        for start in range(0, len(payload), LOOK_BYTES):
+            part = payload[start : start + LOOK_BYTES]
+            self._offset = first + start + len(part)
+            self._terminal.feed(part, offset=self._offset)
+            self._look(whole=False)
 
     def _look_before(self, at: int, payload: bytes) -> None:
         """Take the rows that stand before this output changes them."""
@@ -310,7 +323,7 @@ class Indexer:
         self._miss(Hole(self._kept_offset, self._offset, ENGINE_FAILED))
         self._terminal.begin(*self._size, offset=self._offset)
         if self._settling:
-            self._terminal.settle(self._rows_state)
+            self._terminal.settle(self._rows_state, offset=self._offset)
         self._kept_offset = self._offset
         self._since_bytes = self._since_records = 0
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from scrubjay.screen.settle import SettledRow, Settling
+from scrubjay.screen.settle import Passage, SettledRow, Settling
 
 if TYPE_CHECKING:
     from scrubjay.screen.ghostty import Terminal
@@ -28,6 +28,7 @@ LOOK = Struct("<QQBQ")  # at, offset, whether the whole screen is to be looked a
 FOR_GOOD = (1 << 64) - 1
 GROUP = Struct("<QQhI")  # at, offset, row, length of the text
 COUNT = Struct("<I")
+OFFSET = Struct("<Q")
 PAYLOAD_MAX_BYTES = 64 << 20
 
 _MEMORY_BYTES = 4 << 30
@@ -44,7 +45,7 @@ class Do(IntEnum):
     FEED = 4
     RESIZE = 5
     LISTEN = 6  #: keep replies, titles, notifications for EFFECTS
-    SETTLE = 7  #: begin to take rows as they settle, from a state
+    SETTLE = 7  #: begin to take rows as they settle, from an offset and a state
     LOOK = 8  #: take what has settled by now
     SNAPSHOT = 16  #: with history or not, and only if it can be restored exactly
     TEXT = 17  #: with so many rows of history
@@ -61,6 +62,8 @@ class _Screen:
         self.terminal = terminal
         self.settling: Settling | None = None
         self.settled: list[SettledRow] = []
+        self.looked = 0  # the offset of the last look
+        self.cursor = 0  # and the row the cursor was in
 
 
 class _Desk:
@@ -119,7 +122,9 @@ class _Desk:
                 self._screens[number].terminal.listen()
             case Do.SETTLE:
                 screen = self._screens[number]
-                screen.settling = Settling(payload)
+                (screen.looked,) = OFFSET.unpack_from(payload)
+                screen.settling = Settling(payload[OFFSET.size :])
+                screen.cursor, _ = screen.terminal.cursor_row()
                 screen.terminal.skip_scrolled()
                 screen.terminal.changed_rows()
             case Do.LOOK:
@@ -160,7 +165,10 @@ class _Desk:
 def _look(screen: _Screen, at: int, offset: int, whole: int, until: int) -> None:
     if screen.settling is None:
         return
-    screen.settled += screen.settling.scrolled(screen.terminal.scrolled_rows(), at, offset)
+    cursor, rows = screen.terminal.cursor_row()
+    passage = Passage(screen.looked, offset, screen.cursor, rows)
+    screen.settled += screen.settling.scrolled(screen.terminal.scrolled_rows(), at, passage)
+    screen.looked, screen.cursor = offset, cursor
     if whole:
         changed = screen.terminal.changed_rows()
         screen.settled += screen.settling.look(changed, at, offset, until=None if until == FOR_GOOD else until)

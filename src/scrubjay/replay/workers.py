@@ -18,7 +18,18 @@ from dataclasses import dataclass
 from typing import Self
 
 from scrubjay.errors import EngineUnavailable
-from scrubjay.replay.worker import ANSWER, COUNT, FOR_GOOD, LOOK, PAYLOAD_MAX_BYTES, REQUEST, SIZE, Do, decode_rows
+from scrubjay.replay.worker import (
+    ANSWER,
+    COUNT,
+    FOR_GOOD,
+    LOOK,
+    OFFSET,
+    PAYLOAD_MAX_BYTES,
+    REQUEST,
+    SIZE,
+    Do,
+    decode_rows,
+)
 from scrubjay.screen.engine import Effect
 from scrubjay.screen.settle import SettledRow
 
@@ -220,9 +231,9 @@ class WorkerTerminal:
         """Change the size."""
         self._add(_Step(Do.RESIZE, SIZE.pack(cols, rows), offset))
 
-    def settle(self, state: bytes) -> None:
+    def settle(self, state: bytes, *, offset: int) -> None:
         """Take rows as they settle, from now on."""
-        self._add(_Step(Do.SETTLE, state, 0))
+        self._add(_Step(Do.SETTLE, OFFSET.pack(offset) + state, 0))
 
     def look(self, at: int, offset: int, *, whole: bool, until: int | None = None) -> None:
         """Take the rows that have settled by now; of the ``whole`` screen those that stand, until then or for good."""
@@ -265,7 +276,7 @@ class WorkerTerminal:
         """Forget what was fed: ``snapshot`` was just taken, so that is where another worker would go on from."""
         self._base, self._steps = _Step(Do.RESTORE, snapshot, offset), []
         if settling is not None:
-            self._steps.append(_Step(Do.SETTLE, settling, 0))
+            self._steps.append(_Step(Do.SETTLE, OFFSET.pack(offset) + settling, 0))
         if self._listen is not None:
             self._steps.append(self._listen)
 

@@ -202,6 +202,10 @@ class Terminal:
         rows = text.split("\n")
         return rows + [""] * (history - first - len(rows))
 
+    def cursor_row(self) -> tuple[int, int]:
+        """The row the cursor is in, and how many there are."""
+        return int(self._get("CURSOR_Y", "uint16_t")), int(self._get("ROWS", "uint16_t"))
+
     def skip_scrolled(self) -> None:
         """Take what has scrolled off so far as known."""
         history = self._total_rows() - int(self._get("ROWS", "uint16_t"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from scrubjay.screen.engine import ChangedRow
@@ -26,9 +26,27 @@ class SettledRow(NamedTuple):
     """A row to be found again."""
 
     at: int  #: microseconds since the tape began
-    offset: int  #: in the tape: a frame that shows it, or that it had just left
+    offset: int  #: in the tape: of a frame that shows it
     y: int  #: the row of the screen; -1 if it had scrolled off
     text: str
+
+
+class Passage(NamedTuple):
+    """A part of the tape, and the screen before it."""
+
+    start: int  #: offsets
+    stop: int
+    cursor: int  #: the row the cursor was in at the start
+    rows: int  #: of the screen
+
+    def offset_of(self, number: int, scrolled: int) -> int:
+        """Where a row stood about in the middle of the screen, the ``number``-th of so many that scrolled off.
+
+        Rows begin to scroll off when the screen is full; from then on each that is written drives one off.
+        """
+        empty = max(0, self.rows - 1 - self.cursor)
+        written = max(0, number - self.rows // 2) + empty
+        return self.start + (self.stop - self.start) * written // (scrolled + empty)
 
 
 class Settling:
@@ -54,11 +72,11 @@ class Settling:
         kept = {"shown": self._shown, "taken": self._taken, "known": known}
         return json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def scrolled(self, rows: Iterable[str], at: int, offset: int) -> list[SettledRow]:
-        """Rows that went off the top."""
+    def scrolled(self, rows: Sequence[str], at: int, passage: Passage) -> list[SettledRow]:
+        """Rows that went off the top while a part of the tape was shown."""
         found: list[SettledRow] = []
         taken, known = self._taken, self._known
-        for text in rows:
+        for number, text in enumerate(rows):
             if not text:
                 continue
             if taken and text in taken:
@@ -67,7 +85,7 @@ class Settling:
                     del taken[text]
             elif at - known.get(text, -AGAIN_AFTER_US) >= AGAIN_AFTER_US:
                 known[text] = at
-                found.append(SettledRow(at, offset, -1, text))
+                found.append(SettledRow(at, passage.offset_of(number, len(rows)), -1, text))
         if len(known) > 2 * _KNOWN_MAX:
             self._forget()
         return found
