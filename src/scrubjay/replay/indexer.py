@@ -330,8 +330,8 @@ class Indexer:
     def _take_rows(self) -> None:
         assert self._sink is not None
         with suppress(EngineRefused):
-            shown = [Row(row.at, row.offset, row.y, "shown", row.text) for row in self._terminal.rows()]
-            self._sink.add(self._tape.id, [*shown, *self._typed_rows])
+            shown = [(at, offset, y, "shown", text) for at, offset, y, text in self._terminal.rows()]
+            self._sink.add(self._tape.id, [*map(Row._make, shown), *self._typed_rows])
             self._typed_rows.clear()
 
     def _commit(self) -> None:

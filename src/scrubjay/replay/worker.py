@@ -12,11 +12,12 @@ import resource
 import signal
 import socket
 import sys
+from array import array
 from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from scrubjay.screen.settle import Passage, SettledRow, Settling
+from scrubjay.screen.settle import Passage, SettledRow, SettledRows, Settling
 
 if TYPE_CHECKING:
     from scrubjay.screen.ghostty import Terminal
@@ -26,7 +27,6 @@ ANSWER = Struct("<BI")  # ok or not, length
 SIZE = Struct("<HH")
 LOOK = Struct("<QQBQ")  # at, offset, whether the whole screen is to be looked at, and until when it stands
 FOR_GOOD = (1 << 64) - 1
-GROUP = Struct("<QQhI")  # at, offset, row, length of the text
 COUNT = Struct("<I")
 OFFSET = Struct("<Q")
 PAYLOAD_MAX_BYTES = 64 << 20
@@ -61,7 +61,6 @@ class _Screen:
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
         self.settling: Settling | None = None
-        self.settled: list[SettledRow] = []
         self.looked = 0  # the offset of the last look
         self.cursor = 0  # and the row the cursor was in
 
@@ -154,8 +153,7 @@ class _Desk:
                     ]
                 ).encode()
             case Do.ROWS:
-                rows, screen.settled = screen.settled, []
-                return encode_rows(rows)
+                return encode_rows(screen.settling.take() if screen.settling is not None else SettledRows())
             case Do.STATE:
                 return screen.settling.state() if screen.settling is not None else b""
             case _:
@@ -167,29 +165,34 @@ def _look(screen: _Screen, at: int, offset: int, whole: int, until: int) -> None
         return
     cursor, rows = screen.terminal.cursor_row()
     passage = Passage(screen.looked, offset, screen.cursor, rows)
-    screen.settled += screen.settling.scrolled(screen.terminal.scrolled_rows(), at, passage)
+    screen.settling.scrolled(screen.terminal.scrolled_rows(), at, passage)
     screen.looked, screen.cursor = offset, cursor
     if whole:
         changed = screen.terminal.changed_rows()
-        screen.settled += screen.settling.look(changed, at, offset, until=None if until == FOR_GOOD else until)
+        screen.settling.look(changed, at, offset, until=None if until == FOR_GOOD else until)
 
 
-def encode_rows(rows: list[SettledRow]) -> bytes:
-    """Rows as one portion of bytes: where each stands, then all texts."""
-    texts = [row.text.encode("utf-8", "replace") for row in rows]
-    heads = [GROUP.pack(row.at, row.offset, row.y, len(text)) for row, text in zip(rows, texts, strict=True)]
-    return COUNT.pack(len(rows)) + b"".join(heads) + b"".join(texts)
+def encode_rows(rows: SettledRows) -> bytes:
+    """Rows as one portion of bytes: a column after the other."""
+    columns = (array("Q", rows.ats), array("Q", rows.offsets), array("i", rows.ys))
+    joined = "\n".join(rows.texts).encode("utf-8", "replace")
+    return COUNT.pack(len(rows.texts)) + b"".join([column.tobytes() for column in columns]) + joined
 
 
 def decode_rows(data: bytes) -> list[SettledRow]:
     """The rows that ``encode_rows`` was given."""
     (count,) = COUNT.unpack_from(data)
-    position = COUNT.size + count * GROUP.size
-    rows: list[SettledRow] = []
-    for at, offset, y, length in GROUP.iter_unpack(data[COUNT.size : position]):
-        rows.append(SettledRow(at, offset, y, data[position : position + length].decode("utf-8", "replace")))
-        position += length
-    return rows
+    if not count:
+        return []
+    position = COUNT.size
+    columns: list[array[int]] = []
+    for code in ("Q", "Q", "i"):
+        column = array(code)
+        column.frombytes(data[position : position + count * column.itemsize])
+        columns.append(column)
+        position += count * column.itemsize
+    texts = data[position:].decode("utf-8", "replace").split("\n")
+    return list(map(SettledRow._make, zip(*columns, texts, strict=True)))
 
 
 def _answer(payload: bytes, *, ok: bool = True) -> bytes:

@@ -107,6 +107,11 @@ class Terminal:
         self._callbacks: list[Any] = []  # the engine holds no reference to them
         self._effects: list[Effect] = []
         self._watch: _RowWatch | None = None
+        self._grid_ref = init_sized("GhosttyGridRef")
+        self._selection = init_sized("GhosttySelection")
+        self._options = init_sized("GhosttyTerminalSelectionFormatOptions")
+        self._options.emit = lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
+        self._options.unwrap, self._options.trim, self._options.selection = False, True, self._selection
         self._mark: Any = None  # a tracked reference to the newest row of history that was taken
 
     def close(self) -> None:
@@ -230,12 +235,9 @@ class Terminal:
 
     def _format(self, first: int, last: int) -> str:
         """Rows of screen and history together as plain text."""
-        selection = init_sized("GhosttySelection")
-        selection.start = self._reference(0, first)[0]
-        selection.end = self._reference(int(self._get("COLS", "uint16_t")) - 1, last)[0]
-        options = init_sized("GhosttyTerminalSelectionFormatOptions")
-        options.emit = lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
-        options.unwrap, options.trim, options.selection = False, True, selection
+        selection, options = self._selection, self._options
+        selection.start = self._reference(0, first)
+        selection.end = self._reference(int(self._get("COLS", "uint16_t")) - 1, last)
         pointer, length = ffi.new("uint8_t**"), ffi.new("size_t*")
         _check(
             lib.ghostty_terminal_selection_format_alloc(self._handle[0], _NULL, options[0], pointer, length), "format"
@@ -248,10 +250,9 @@ class Terminal:
     def _reference(self, x: int, y: int) -> Any:
         point = ffi.new("GhosttyPointS*")
         point.tag, point.value.x, point.value.y = lib.GHOSTTY_POINT_TAG_SCREEN, x, y
-        reference = init_sized("GhosttyGridRef")
         find = union_fn("ghostty_terminal_grid_ref", _POINT.format("GhosttyGridRef*"))
-        _check(find(self._handle[0], point[0], reference), "reference")
-        return reference
+        _check(find(self._handle[0], point[0], self._grid_ref), "reference")
+        return self._grid_ref[0]
 
     def _get(self, name: str, type_: str) -> Any:
         value = ffi.new(type_ + "*")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scrubjay.screen.engine import ChangedRow
@@ -31,6 +32,33 @@ class SettledRow(NamedTuple):
     text: str
 
 
+@dataclass(slots=True)
+class SettledRows:
+    """Many of them, a column each."""
+
+    ats: list[int] = field(default_factory=list[int])
+    offsets: list[int] = field(default_factory=list[int])
+    ys: list[int] = field(default_factory=list[int])
+    texts: list[str] = field(default_factory=list[str])
+
+    def __iter__(self) -> Iterator[SettledRow]:
+        return map(SettledRow._make, zip(self.ats, self.offsets, self.ys, self.texts, strict=True))
+
+    def add(self, at: int, offset: int, y: int, text: str) -> None:
+        """One more."""
+        self.ats.append(at)
+        self.offsets.append(offset)
+        self.ys.append(y)
+        self.texts.append(text)
+
+    def add_scrolled(self, at: int, offsets: list[int], texts: list[str]) -> None:
+        """Those that scrolled off at the same time."""
+        self.ats += [at] * len(texts)
+        self.offsets += offsets
+        self.ys += [-1] * len(texts)
+        self.texts += texts
+
+
 class Passage(NamedTuple):
     """A part of the tape, and the screen before it."""
 
@@ -39,14 +67,14 @@ class Passage(NamedTuple):
     cursor: int  #: the row the cursor was in at the start
     rows: int  #: of the screen
 
-    def offset_of(self, number: int, scrolled: int) -> int:
-        """Where a row stood about in the middle of the screen, the ``number``-th of so many that scrolled off.
+    def offsets_of(self, numbers: Iterable[int], scrolled: int) -> list[int]:
+        """Where rows stood about in the middle of the screen, by their numbers among so many that scrolled off.
 
         Rows begin to scroll off when the screen is full; from then on each that is written drives one off.
         """
-        empty = max(0, self.rows - 1 - self.cursor)
-        written = max(0, number - self.rows // 2) + empty
-        return self.start + (self.stop - self.start) * written // (scrolled + empty)
+        empty, half = max(0, self.rows - 1 - self.cursor), self.rows // 2
+        start, length, written = self.start, self.stop - self.start, scrolled + empty
+        return [start + length * (empty + max(0, number - half)) // written for number in numbers]
 
 
 class Settling:
@@ -54,9 +82,11 @@ class Settling:
 
     def __init__(self, state: bytes = b"") -> None:
         """Begin, or go on from the ``state`` of another one."""
+        self._settled = SettledRows()
         self._shown: dict[int, str] = {}  # what each row of the screen shows
         self._taken: Counter[str] = Counter()  # rows that were taken while they stood, and have not scrolled off yet
-        self._known: dict[str, int] = {}  # when a text was last taken
+        self._known: dict[str, int] = {}  # when a text was last taken, of late
+        self._known_before: dict[str, int] = {}  # and before that
         self._shapes: dict[str, int] = {}
         self._waiting: dict[int, int] = {}  # rows that resemble a known one, and since when they stand
         if state:
@@ -66,33 +96,35 @@ class Settling:
             self._known = kept["known"]
             self._shapes = {_shape(text): at for text, at in self._known.items()}
 
+    def take(self) -> SettledRows:
+        """What has settled since this was last asked."""
+        settled, self._settled = self._settled, SettledRows()
+        return settled
+
     def state(self) -> bytes:
         """Everything needed to go on."""
         known = dict(list(self._known.items())[-256:])
         kept = {"shown": self._shown, "taken": self._taken, "known": known}
         return json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def scrolled(self, rows: Sequence[str], at: int, passage: Passage) -> list[SettledRow]:
-        """Rows that went off the top while a part of the tape was shown."""
-        found: list[SettledRow] = []
-        taken, known = self._taken, self._known
+    def scrolled(self, rows: Sequence[str], at: int, passage: Passage) -> None:
+        """Rows went off the top while a part of the tape was shown."""
+        numbers: list[int] = []
+        texts: list[str] = []
+        taken, known, before, since = self._taken, self._known, self._known_before, at - AGAIN_AFTER_US
         for number, text in enumerate(rows):
-            if not text:
-                continue
             if taken and text in taken:
                 taken[text] -= 1
                 if not taken[text]:
                     del taken[text]
-            elif at - known.get(text, -AGAIN_AFTER_US) >= AGAIN_AFTER_US:
+            elif text and known.get(text, since) <= since and before.get(text, since) <= since:
                 known[text] = at
-                found.append(SettledRow(at, passage.offset_of(number, len(rows)), -1, text))
-        if len(known) > 2 * _KNOWN_MAX:
-            self._forget()
-        return found
+                numbers.append(number)
+                texts.append(text)
+        self._settled.add_scrolled(at, passage.offsets_of(numbers, len(rows)), texts)
+        self._forget()
 
-    def look(
-        self, changed: Iterable[ChangedRow], at: int, offset: int, *, until: int | None = None
-    ) -> list[SettledRow]:
+    def look(self, changed: Iterable[ChangedRow], at: int, offset: int, *, until: int | None = None) -> None:
         """These rows were drawn on since the last look, and the screen stands ``until`` then, or for good."""
         before = set(self._shown.values())
         drawn = {row.y: row.text for row in changed if self._shown.get(row.y) != row.text}
@@ -101,36 +133,38 @@ class Settling:
             self._waiting.pop(y, None)
             if text.strip() and text not in before and self._is_news(text, at):
                 self._waiting[y] = at
-        found: list[SettledRow] = []
         for y, since in list(self._waiting.items()):
             text = self._shown[y]
             resembles = at - self._shapes.get(_shape(text), -AGAIN_AFTER_US) < AGAIN_AFTER_US
             if until is None or until - since >= (RESEMBLES_US if resembles else STANDS_US):
                 del self._waiting[y]
                 if self._is_news(text, at):
-                    found.append(self._take(y, text, at, offset))
+                    self._take(y, text, at, offset)
         if drawn:
             # What was taken can only scroll off later if it still stands somewhere.
             self._taken &= Counter(self._shown.values())
-        return found
+        self._forget()
 
     def _is_news(self, text: str, at: int) -> bool:
-        return at - self._known.get(text, -AGAIN_AFTER_US) >= AGAIN_AFTER_US
+        since = at - AGAIN_AFTER_US
+        return self._known.get(text, since) <= since and self._known_before.get(text, since) <= since
 
     def resized(self, rows: int) -> None:
         """The screen has another size; what it shows is drawn anew."""
         self._shown = {y: text for y, text in self._shown.items() if y < rows}
         self._waiting.clear()
 
-    def _take(self, y: int, text: str, at: int, offset: int) -> SettledRow:
+    def _take(self, y: int, text: str, at: int, offset: int) -> None:
         self._taken[text] += 1
         self._known[text] = at
         self._shapes[_shape(text)] = at
-        return SettledRow(at, offset, y, text)
+        self._settled.add(at, offset, y, text)
 
     def _forget(self) -> None:
-        self._known = dict(list(self._known.items())[-_KNOWN_MAX:])
-        self._shapes = dict(list(self._shapes.items())[-_KNOWN_MAX:])
+        if len(self._known) > _KNOWN_MAX:
+            self._known_before, self._known = self._known, {}
+        if len(self._shapes) > 2 * _KNOWN_MAX:
+            self._shapes = dict(list(self._shapes.items())[-_KNOWN_MAX:])
 
 
 def _shape(text: str) -> str:
