@@ -33,7 +33,7 @@ bench: $(VENV)/installed  ## speed and size beside other recorders; ARGS="record
 
 chaos: $(VENV)/installed  ## the same promises at nightly size
 	@scripts/install-test-tools
-	@SCRUBJAY_TIER=N $(AS_ROOT) $(BIN)/pytest --timeout=3600 tests/chaos tests/tape tests/keeper
+	@SCRUBJAY_TIER=N $(AS_ROOT) $(BIN)/pytest --timeout=3600 tests/chaos tests/tape tests/keeper tests/replay tests/screen
 
 clean:
 	@rm -rf $(VENV) .venv-peers .pytest_cache .ruff_cache .hypothesis benchmarks/results
