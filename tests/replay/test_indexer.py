@@ -42,8 +42,8 @@ class Rows:
     def progress(self, tape: str) -> Progress:
         return self.done
 
-    def add(self, tape: str, rows: Iterable[Row]) -> None:
-        self._added += rows
+    def add(self, tape: str, rows: Iterable[tuple[int, int, int, str, str]]) -> None:
+        self._added += map(Row._make, rows)
 
     def finish_batch(self, tape: str, offset: int, state: bytes) -> None:
         self.kept += self._added

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain, repeat
 from typing import Protocol
 
 from scrubjay.replay.keyframes import Covered, Hole, Keyframe, Keyframes
@@ -54,8 +55,8 @@ class RowSink(Protocol):
         """How far they went."""
         ...
 
-    def add(self, tape: str, rows: Iterable[Row]) -> None:
-        """Keep rows."""
+    def add(self, tape: str, rows: Iterable[tuple[int, int, int, str, str]]) -> None:
+        """Keep rows: at, offset, y, kind and text of each, as in ``Row``."""
         ...
 
     def finish_batch(self, tape: str, offset: int, state: bytes) -> None:
@@ -330,9 +331,10 @@ class Indexer:
     def _take_rows(self) -> None:
         assert self._sink is not None
         with suppress(EngineRefused):
-            shown = [(at, offset, y, "shown", text) for at, offset, y, text in self._terminal.rows()]
-            self._sink.add(self._tape.id, [*map(Row._make, shown), *self._typed_rows])
-            self._typed_rows.clear()
+            shown = self._terminal.rows()
+            rows = zip(shown.ats, shown.offsets, shown.ys, repeat("shown"), shown.texts, strict=False)
+            self._sink.add(self._tape.id, chain(rows, self._typed_rows))
+            self._typed_rows = []
 
     def _commit(self) -> None:
         """Make this the place that the next walk goes on from."""

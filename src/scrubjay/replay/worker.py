@@ -17,7 +17,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from scrubjay.screen.settle import Passage, SettledRow, SettledRows, Settling
+from scrubjay.screen.settle import Passage, SettledRows, Settling
 
 if TYPE_CHECKING:
     from scrubjay.screen.ghostty import Terminal
@@ -179,20 +179,19 @@ def encode_rows(rows: SettledRows) -> bytes:
     return COUNT.pack(len(rows.texts)) + b"".join([column.tobytes() for column in columns]) + joined
 
 
-def decode_rows(data: bytes) -> list[SettledRow]:
+def decode_rows(data: bytes) -> SettledRows:
     """The rows that ``encode_rows`` was given."""
     (count,) = COUNT.unpack_from(data)
-    if not count:
-        return []
     position = COUNT.size
-    columns: list[array[int]] = []
+    columns: list[list[int]] = []
     for code in ("Q", "Q", "i"):
         column = array(code)
         column.frombytes(data[position : position + count * column.itemsize])
-        columns.append(column)
+        columns.append(column.tolist())
         position += count * column.itemsize
-    texts = data[position:].decode("utf-8", "replace").split("\n")
-    return list(map(SettledRow._make, zip(*columns, texts, strict=True)))
+    texts = data[position:].decode("utf-8", "replace").split("\n") if count else []
+    ats, offsets, ys = columns
+    return SettledRows(ats, offsets, ys, texts)
 
 
 def _answer(payload: bytes, *, ok: bool = True) -> bytes:

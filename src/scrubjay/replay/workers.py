@@ -31,7 +31,7 @@ from scrubjay.replay.worker import (
     decode_rows,
 )
 from scrubjay.screen.engine import Effect
-from scrubjay.screen.settle import SettledRow
+from scrubjay.screen.settle import SettledRows
 
 TERMINALS_PER_WORKER = 8
 ANSWER_WITHIN_S = 10.0  # the slowest known input takes six
@@ -264,7 +264,7 @@ class WorkerTerminal:
             for kind, data, title, state, percent in told
         ]
 
-    def rows(self) -> list[SettledRow]:
+    def rows(self) -> SettledRows:
         """What has settled since this was last asked."""
         return decode_rows(self._ask(Do.ROWS, b""))
 
