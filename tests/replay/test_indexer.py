@@ -218,6 +218,13 @@ def test_marks_clocks_idle_stretches_and_activity_are_kept(tmp_path: Path, worke
     assert sum(keyframes.covered().activity.counts) == 150
 
 
+def test_a_label_that_is_not_unicode_is_kept_as_far_as_it_is(tmp_path: Path, workers: Workers) -> None:
+    label = (int(Kind.MARK), 1, b'{"label":"odd \\ud800","author":7}')
+    tape = record_tape(tmp_path / "pod", [head(80, 24), label, output(2, b"x")])
+
+    assert _index(tape, workers).marks() == [(1, "odd ?", "")]
+
+
 def test_a_gap_in_the_recording_is_a_hole_in_the_screens(tmp_path: Path, workers: Workers) -> None:
     tape = record_tape(
         tmp_path / "pod",

@@ -235,7 +235,7 @@ class Indexer:
                     self._note_wall(at, clock.get("wall"))
             case Kind.MARK if ours:
                 mark = decode_json(payload)
-                self._keyframes.add_mark(after, at, str(mark.get("label", "")), str(mark.get("author", "")))
+                self._keyframes.add_mark(after, at, as_text(mark.get("label")), as_text(mark.get("author")))
             case Kind.GAP:
                 why = str(decode_json(payload).get("reason", "unknown"))
                 self._miss(Hole(self._offset, after, f"output was not recorded: {why}"))
@@ -350,3 +350,8 @@ class Indexer:
             self._look(whole=True, until=None if self._ended else self._at)
         if self._keep(whole=True, spare=True):
             self._commit()
+
+
+def as_text(value: object) -> str:
+    """Text that can be stored: what JSON can say and UTF-8 cannot is replaced."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from scrubjay.replay.frame import Frame
-from scrubjay.replay.indexer import APART_BYTES, APART_US, ENGINE_FAILED, Indexer
+from scrubjay.replay.indexer import APART_BYTES, APART_US, ENGINE_FAILED, Indexer, as_text
 from scrubjay.replay.keyframes import Hole, Keyframe, Keyframes
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.picture import DEFAULT_SIZE
@@ -306,7 +306,7 @@ class Replay:
         for record in self.tape.records(self._covered.offset):
             if record.kind == Kind.MARK:
                 mark = record.json()
-                found.append((record.at, str(mark.get("label", "")), str(mark.get("author", ""))))
+                found.append((record.at, as_text(mark.get("label")), as_text(mark.get("author"))))
         return found
 
     def next_mark(self, at: int) -> int | None:
