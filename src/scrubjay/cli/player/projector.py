@@ -25,7 +25,7 @@ _PATIENCE_S = 0.5
 _EDGE_EVERY_S = 0.1  # how often a running pod is looked at while it is followed
 _TOLD_US = 2 * SECOND_US  # a skip shorter than this is not worth a word
 _AHEAD_US = 10 * SECOND_US  # to look for the next change
-_PORTIONS = 20  # in which a film is indexed while it plays
+_PORTIONS = 50  # in which a film is indexed while it plays
 _GROWN_US = 10 * SECOND_US  # of a running pod that are not worth indexing
 _BACK_US = SECOND_US  # while it plays, the mark just passed is not the previous one
 
