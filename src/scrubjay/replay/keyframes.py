@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
@@ -184,11 +185,11 @@ class Keyframes:
 
     def nearest(self, at: int, *, whole: bool = False) -> Keyframe | None:
         """The last one not after an instant."""
-        return self._find("at <= ?", at, whole=whole)
+        return self._find("at", at, whole=whole)
 
     def nearest_offset(self, offset: int, *, whole: bool = False) -> Keyframe | None:
         """The last one not after an offset."""
-        return self._find("offset <= ?", offset, whole=whole)
+        return self._find("offset", offset, whole=whole)
 
     def offsets(self) -> list[int]:
         """Where they are."""
@@ -215,20 +216,16 @@ class Keyframes:
             self.close()
             return []
 
-    def _find(self, where: str, value: int, *, whole: bool) -> Keyframe | None:
-        if whole:
-            where += " AND whole"
-        rows = self._query(f"SELECT * FROM keyframe WHERE {where} ORDER BY offset DESC LIMIT 1", value)
-        while rows:
-            try:
+    def _find(self, by: str, value: int, *, whole: bool) -> Keyframe | None:
+        where = f"{by} <= ?" + (" AND whole" if whole else "")
+        # By the column that is compared, or SQLite would walk through all of them.
+        query = f"SELECT * FROM keyframe WHERE {where} ORDER BY {by} DESC, offset DESC LIMIT 1 OFFSET ?"
+        for rotten in count():
+            rows = self._query(query, value, rotten)
+            if not rows:
+                break
+            with suppress(keyframe.BadKeyframe):
                 return self._unpack(*rows[0])
-            except keyframe.BadKeyframe:
-                # Rotten: the one before it will do.
-                rows = self._query(
-                    f"SELECT * FROM keyframe WHERE {where} AND offset < ? ORDER BY offset DESC LIMIT 1",
-                    value,
-                    rows[0][0],
-                )
         return None
 
     def _unpack(
