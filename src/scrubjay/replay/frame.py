@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scrubjay.screen.picture import Picture, plain_picture
@@ -25,6 +25,12 @@ class Frame:
     history: int = 0  #: how many rows of what scrolled off are wanted
     unavailable: str | None = None  #: why there is no screen here, for people
     doubtful: str | None = None  #: why it may differ from what was shown, for people
+
+    def placed(self, time: int) -> Frame:
+        """The same frame at a time of another line, with what was already made of it."""
+        moved = replace(self, time=time)
+        moved.__dict__.update({name: self.__dict__[name] for name in ("state", "picture") if name in self.__dict__})
+        return moved
 
     @cached_property
     def state(self) -> Snapshot | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from scrubjay.replay.frame import Frame, Idle, Mark, Timeline
@@ -127,7 +127,7 @@ class Reel:
         return max(0, bisect_right(self._starts, time) - 1)
 
     def _placed(self, frame: Frame, number: int) -> Frame:
-        return replace(frame, time=self._starts[number] + frame.at)
+        return frame.placed(self._starts[number] + frame.at)
 
     def wall_us(self, time: int) -> int | None:
         """The wall clock at a time."""
