@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from scrubjay.replay.frame import Frame
-from scrubjay.replay.indexer import APART_BYTES, APART_US, ENGINE_FAILED, Indexer, as_text
+from scrubjay.replay.indexer import APART_BYTES, APART_US, ENGINE_FAILED, KEYFRAME_MAX_BYTES, Indexer, as_text
 from scrubjay.replay.keyframes import Hole, Keyframe, Keyframes
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.picture import DEFAULT_SIZE
@@ -23,6 +23,7 @@ from scrubjay.tape.record import Record, decode_json
 NEAR_BYTES = 4 << 20  # of tape that may be fed without keyframes; more is worth making some on the way
 MOMENT_US = 40_000  # what is shown within it is one change to a person
 _GAP_US = 10_000  # a pause that ends a change
+_NEXT_BYTES = 64 << 10
 _TAIL_BYTES = 1 << 20  # of a tape, in which its last record is found
 
 Progress = Callable[[int, int], None]  # bytes done and of how many
@@ -42,6 +43,7 @@ class Replay:
         self._terminal = WorkerTerminal(workers, *DEFAULT_SIZE)
         self._offset: int | None = None  # of the record after what is on the screen; None if that is no record's end
         self._at = 0
+        self._restored = 0  # where the keyframe was that it went on from
         self._size = DEFAULT_SIZE
         self.slow = False  #: whether there was no keyframe where one was needed
         self.refresh()
@@ -115,9 +117,10 @@ class Replay:
     def seek_offset(self, offset: int, *, history: int = 0) -> Frame:
         """The screen after the bytes of the tape up to ``offset``, be it in the middle of a record."""
         self._come_near_offset(offset)
-        frame = self._keyframes.nearest_offset(offset, whole=history > 0)
-        if not self._is_on_the_way(frame, self._offset is not None and self._offset <= offset, history):
-            self._restore(frame, scrollback=history > 0)
+        if history or not self._is_next(offset):
+            frame = self._keyframes.nearest_offset(offset, whole=history > 0)
+            if not self._is_on_the_way(frame, self._offset is not None and self._offset <= offset, history):
+                self._restore(frame, scrollback=history > 0)
         self._advance(offset=offset)
         return self._frame(history)
 
@@ -131,6 +134,12 @@ class Replay:
             self.slow = True
             self.index()
 
+    def _is_next(self, offset: int) -> bool:
+        """Whether a place is so close behind what is on the screen that no keyframe is worth looking for."""
+        return self._offset is not None and self._offset <= offset <= min(
+            self._offset + _NEXT_BYTES, self._restored + KEYFRAME_MAX_BYTES
+        )
+
     def _is_on_the_way(self, frame: Keyframe | None, ahead: bool, history: int) -> bool:  # noqa: FBT001
         """Whether to go on from what is on the screen rather than from a keyframe."""
         if self._offset is None or not ahead or history:
@@ -139,10 +148,10 @@ class Replay:
 
     def _restore(self, frame: Keyframe | None, *, scrollback: bool) -> None:
         if frame is None:
-            self._offset, self._at = 0, 0
+            self._offset, self._at, self._restored = 0, 0, 0
             self._terminal.begin(*DEFAULT_SIZE)
         else:
-            self._offset, self._at = frame.offset, frame.at
+            self._offset, self._at, self._restored = frame.offset, frame.at, frame.offset
             self._terminal.restore(frame.snapshot, offset=frame.offset, scrollback=scrollback)
 
     def _advance(self, *, at: int | None = None, offset: int | None = None) -> None:
@@ -185,7 +194,12 @@ class Replay:
 
     def _take_size(self, kind: int, payload: bytes, end: int) -> None:
         if kind == Kind.RESIZE:
-            self._terminal.resize(*Record(0, kind, 0, payload, 0).size(), offset=end)
+            frame = self._keyframes.nearest_offset(end)
+            if frame is not None and frame.offset == end:
+                # Lines are rewrapped with those that scrolled off, which only the engine that made it had.
+                self._terminal.restore(frame.snapshot, offset=end, scrollback=False)
+            else:
+                self._terminal.resize(*Record(0, kind, 0, payload, 0).size(), offset=end)
             return
         head = decode_json(payload)
         cols, rows = head.get("cols"), head.get("rows")

@@ -25,7 +25,7 @@ _TERMINAL = Struct("<HHIIHHHHBHHIBBBBBBBBBBQQQ8s8s8sQQ")
 _SCREEN = Struct("<HHQHHBB16sI")
 _PAGE = Struct("<HHHHHHII")
 _STYLE = Struct("<4s4s4sH")
-_U16, _U32 = Struct("<H"), Struct("<I")
+_U16, _U32, _RGB = Struct("<H"), Struct("<I"), Struct("3B")
 _WORDS = {0: ("B", 1), 1: ("H", 2), 2: ("I", 4), 3: ("Q", 8)}
 _GRAPHEME = Struct("<HHH")
 
@@ -136,12 +136,13 @@ def _look(word: int) -> int:
 
 
 def _character(code: int) -> str:
-    # What was never written is drawn as a blank; a lone surrogate could not be printed anywhere.
-    return chr(code) if code >= 0x20 and not 0x7F <= code < 0xA0 and not 0xD800 <= code < 0xE000 else " "
+    # What was never written is drawn as a blank.
+    return chr(code) if code >= 0x20 and code != 0x7F and (code < 0x80 or _joins(code)) else " "
 
 
 def _joins(code: int) -> bool:
-    return code >= 0xA0 and not 0xD800 <= code < 0xE000
+    # A lone surrogate could not be printed anywhere.
+    return 0xA0 <= code < 0xD800 or 0xE000 <= code < 0x110000
 
 
 @dataclass(slots=True)
@@ -236,8 +237,11 @@ def cut_history(data: bytes) -> bytes:
 
 def read_size(data: bytes) -> tuple[int, int]:
     """Columns and rows of a snapshot."""
-    _, payload, _ = next(_records(data))
-    return _U16.unpack_from(payload)[0], _U16.unpack_from(payload, 2)[0]
+    for _, payload, _ in _records(data):
+        if len(payload) >= _TERMINAL.size:
+            return _U16.unpack_from(payload)[0], _U16.unpack_from(payload, 2)[0]
+        break
+    raise BadSnapshot("a snapshot that does not begin with the terminal")
 
 
 def restores_exactly(data: bytes) -> bool:
@@ -288,6 +292,8 @@ def _records(data: bytes) -> Iterator[tuple[int, memoryview, int]]:
         yield tag, view[start:position], position
         if tag == _FINISH_TAG:
             return
+    if position != len(data):
+        raise BadSnapshot("a snapshot that was cut")
 
 
 def _read(data: bytes, history: int) -> Snapshot:
@@ -296,12 +302,11 @@ def _read(data: bytes, history: int) -> Snapshot:
     older: list[list[Row]] = []  # pages of history, newest first
     in_history = False
     wanted = history
+    tag = _TERMINAL_TAG
     for tag, payload, _ in _records(data):
-        if tag == _TERMINAL_TAG:
+        if found is None:
             found = _read_terminal(bytes(payload))
-            continue
-        assert found is not None
-        if tag == _SCREEN_TAG:
+        elif tag == _SCREEN_TAG:
             key, state = _read_screen(bytes(payload))
             found.screens[key] = state
         elif tag == _CONTINUATION_TAG:
@@ -319,12 +324,16 @@ def _read(data: bytes, history: int) -> Snapshot:
                 older.append(_read_page(bytes(payload)))
                 wanted -= len(older[-1])
     _take_history(state, older)
-    if found is None or found.active not in found.screens:
+    if found is None or tag not in (READY_TAG, _FINISH_TAG):
+        raise BadSnapshot("a snapshot that was cut")
+    if not found.screens.keys() >= {0, found.active}:
         raise BadSnapshot("a snapshot without a screen")
     for screen in found.screens.values():
         # The first page may begin above the screen.
         screen.history += screen.rows[: -found.rows]
         screen.rows = screen.rows[-found.rows :]
+        if not screen.cursor_y < len(screen.rows) == found.rows:
+            raise BadSnapshot("a snapshot without all rows")
     return found
 
 
@@ -346,13 +355,14 @@ def _read_terminal(data: bytes) -> Snapshot:
     palette: dict[int, int] = {}
     for number in range(256):
         if mask[number // 8] >> number % 8 & 1:
-            palette[number] = rgb(*data[position : position + 3])
+            palette[number] = rgb(*_RGB.unpack_from(data, position))
             position += 3
     (length,) = _U32.unpack_from(data, position)
     pwd = data[position + 4 : position + 4 + length]
     position += 4 + length
     (length,) = _U32.unpack_from(data, position)
     title = data[position + 4 : position + 4 + length]
+    _check_end(data, position + 4 + length)
     return Snapshot(
         cols=cols,
         rows=rows,
@@ -390,7 +400,8 @@ def _read_screen(data: bytes) -> tuple[int, ScreenState]:
         saved = SavedCursor(saved_x, saved_y, rest[19:35], rest[35], _U16.unpack_from(rest, 36)[0])
         position += 23
     position += 1
-    link = _read_link(rest, position)[0] if position < len(rest) and rest[position] else None
+    link, end = _read_link(rest, position) if rest[position] else (None, position + 1)
+    _check_end(rest, end)
     return key, ScreenState(x, y, shape, flags, pen, charsets, saved, link)
 
 
@@ -438,10 +449,16 @@ def _read_page(data: bytes) -> list[Row]:
     for _ in range(count):
         y, x, length = _GRAPHEME.unpack_from(data, position)
         position += _GRAPHEME.size
-        row: Row = rows[y]
-        row.more[x] = _words(length, "I").unpack_from(data, position)
+        rows[int(y)].more[x] = _words(length, "I").unpack_from(data, position)
         position += 4 * length
+    _check_end(data, position)
     return rows
+
+
+def _check_end(data: bytes, position: int) -> None:
+    """A part that was cut short says nothing by itself: what is taken of it is only shorter than it should be."""
+    if position != len(data):
+        raise BadSnapshot("a record that was cut")
 
 
 @lru_cache(maxsize=4096)
