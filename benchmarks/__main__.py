@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import scrubjay
-from benchmarks import echo, keeper, recording, storage
+from benchmarks import echo, indexing, keeper, recording, search, seek, storage
 from benchmarks.family import CommandFailed
 from benchmarks.plan import MB, Plan, clean_environment
 from benchmarks.report import Report
@@ -28,8 +28,12 @@ _BENCHMARKS = {
     "storage": storage.measure,
     "echo": echo.measure,
     "keeper": keeper.measure,
+    "seek": seek.measure,
+    "indexing": indexing.measure,
+    "search": search.measure,
 }
 _RESULTS = Path(__file__).parent / "results"
+_SIZE_MB, _LONGEST_MB = 100, 1000
 
 
 def main() -> None:
@@ -42,7 +46,8 @@ def main() -> None:
     print(f"{_machine()}; load average {_show_load(load_before)}\n", flush=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir, ignore_cleanup_errors=True) as folder:
         environ = clean_environment(os.environ)
-        plan = Plan(Path(folder).resolve(), options.runs, options.size_mb * MB, environ)
+        size_mb, longest_mb = options.size_mb or _SIZE_MB, options.size_mb or _LONGEST_MB
+        plan = Plan(Path(folder).resolve(), options.runs, size_mb * MB, longest_mb * MB, environ)
         for name in options.names or _BENCHMARKS:
             report = _measure(name, plan)
             reports.append(report)
@@ -58,7 +63,8 @@ def main() -> None:
             "load_before": load_before,
             "load_after": os.getloadavg(),
             "runs": options.runs,
-            "size_mb": options.size_mb,
+            "size_mb": plan.size_bytes // MB,
+            "longest_mb": plan.longest_bytes // MB,
             "reports": [report.to_json() for report in reports],
         }
         options.json.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
@@ -76,7 +82,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Scrubjay beside its peers.")
     parser.add_argument("names", nargs="*", choices=[[], *_BENCHMARKS], metavar="NAME", help=", ".join(_BENCHMARKS))
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="of every recorder (default: 5)")
-    parser.add_argument("--size-mb", type=int, default=100, metavar="N", help="of each stream (default: 100)")
+    parser.add_argument(
+        "--size-mb",
+        type=int,
+        metavar="N",
+        help=f"of each stream (default: {_SIZE_MB}), and of the longest recording to seek in ({_LONGEST_MB})",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything here too")
     parser.add_argument("--dir", type=Path, default=_RESULTS, metavar="DIR", help="on the disk to measure")
     return parser

@@ -18,7 +18,8 @@ class Plan:
 
     folder: Path  #: empty, on the disk that is measured
     runs: int
-    size_bytes: int
+    size_bytes: int  #: of each stream that is recorded
+    longest_bytes: int  #: of the recordings that are sought in
     environ: Mapping[str, str]
 
     def stream(self, name: str) -> Path:
