@@ -20,9 +20,10 @@ def _filled(folder: Path) -> Keyframes:
     with keyframes.writing() as ours:
         assert ours
         for n in range(1, 21):
-            keyframes.add(Keyframe(n * 100, n * 1000, b"screen %d " % n * 500, whole=n % 10 == 0))
+            keyframes.add(Keyframe(n * 100, n * 1000, b"screen %d " % n * 500, whole=False))
+        keyframes.add(Keyframe(1000, 10_000, b"everything", whole=True))
         keyframes.add_mark(150, 1500, "here", "ann")
-        keyframes.add_clock(0, 77)
+        keyframes.add_clock(1, 0, 77)
         keyframes.add_hole(Hole(5, 9, "gone"))
         keyframes.commit(Covered(offset=2000, at=20_000))
     return keyframes
@@ -104,6 +105,20 @@ def test_a_damaged_file_looks_empty_and_is_begun_anew(tmp_path: Path) -> None:
         keyframes.add(Keyframe(1, 1, b"new", whole=False))
         keyframes.commit(Covered(offset=1))
     assert keyframes.offsets() == [1]
+
+
+def test_those_of_a_small_tape_leave_no_file(tmp_path: Path) -> None:
+    keyframes = Keyframes(tmp_path, "tape", "engine 1", small=True)
+    with keyframes.writing() as ours:
+        assert ours
+        keyframes.add(Keyframe(5, 50, b"screen", whole=False))
+        keyframes.commit(Covered(offset=5, at=50))
+
+    found = keyframes.nearest(60)
+    assert found is not None
+    assert found.snapshot == b"screen"
+    assert keyframes.covered().offset == 5
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_only_one_at_a_time_may_add(tmp_path: Path) -> None:

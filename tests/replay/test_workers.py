@@ -110,6 +110,22 @@ def test_replies_titles_and_notifications_are_told_once_even_if_a_worker_dies() 
         assert [effect.data for effect in third] == [b"\x1b[1;1R"]
 
 
+def test_rows_that_were_drawn_on_are_told_with_ids_that_follow_them(own: WorkerTerminal) -> None:
+    own.feed(b"one\r\ntwo\r\nthree", offset=15)
+    first = {row.text: row.id for row in own.changed_rows() if row.text}
+    nothing = own.changed_rows()
+    own.feed(b"\x1b[2;1HTWO", offset=24)
+    second = own.changed_rows()
+    own.feed(b"\x1b[24;1H\r\nlast", offset=36)
+    third = {row.text: row for row in own.changed_rows() if row.text}
+
+    assert list(first) == ["one", "two", "three"]
+    assert nothing == []
+    assert (1, first["two"], "TWO") in second
+    assert "one" not in [row.text for row in second]  # those the cursor left or came to may be told too
+    assert (third["TWO"].y, third["TWO"].id) == (0, first["two"])
+
+
 def test_left_out_bytes_are_named_by_their_offsets_in_the_tape() -> None:
     size, data = crashing_stream()
     with Workers() as workers:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from scrubjay.screen.engine import ChangedRow
 from scrubjay.screen.settle import AGAIN_AFTER_US, RESEMBLES_US, STANDS_US, Passage, SettledRow, Settling
 
 SECOND = 1_000_000
 
 
-def _rows(*texts: str) -> list[ChangedRow]:
-    return [ChangedRow(y, y, text) for y, text in enumerate(texts)]
-
-
-def _look(
-    settling: Settling, rows: list[ChangedRow], at: int, offset: int, until: int | None = None
-) -> list[SettledRow]:
+def _look(settling: Settling, rows: list[str], at: int, offset: int, until: int | None = None) -> list[SettledRow]:
     settling.look(rows, at, offset, until=until)
     return list(settling.take())
 
@@ -29,17 +22,17 @@ def _texts(rows: list[SettledRow]) -> list[str]:
 
 
 def test_a_row_that_stands_is_taken_with_its_place() -> None:
-    taken = _look(Settling(), _rows("", "hello"), 5, 99)
+    taken = _look(Settling(), ["", "hello"], 5, 99)
 
     assert taken == [SettledRow(5, 99, 1, "hello")]
 
 
 def test_a_redraw_of_the_same_text_is_not_taken_again_wherever_it_is_drawn() -> None:
     settling = Settling()
-    _look(settling, _rows("alpha", "beta"), 1, 1)
+    _look(settling, ["alpha", "beta"], 1, 1)
 
-    again = _look(settling, _rows("alpha", "beta"), SECOND, 2)
-    moved = _look(settling, _rows("", "alpha", "beta"), 2 * SECOND, 3)
+    again = _look(settling, ["alpha", "beta"], SECOND, 2)
+    moved = _look(settling, ["", "alpha", "beta"], 2 * SECOND, 3)
 
     assert again == []
     assert moved == []
@@ -47,7 +40,7 @@ def test_a_redraw_of_the_same_text_is_not_taken_again_wherever_it_is_drawn() -> 
 
 def test_a_row_that_was_taken_while_it_stood_is_not_taken_again_when_it_scrolls_off() -> None:
     settling = Settling()
-    _look(settling, _rows("alpha", "beta"), 1, 1)
+    _look(settling, ["alpha", "beta"], 1, 1)
 
     assert _scrolled(settling, ["alpha", "gamma"], 2, 2) == [SettledRow(2, 2, -1, "gamma")]
 
@@ -74,16 +67,16 @@ def test_a_spinner_and_a_counter_are_taken_once() -> None:
     taken: list[SettledRow] = []
     for second in range(30):
         row = f"{'⠋⠙⠹⠸'[second % 4]} Working… ({second}s)"
-        taken += _look(settling, _rows(row), second * SECOND, second, until=(second + 1) * SECOND)
+        taken += _look(settling, [row], second * SECOND, second, until=(second + 1) * SECOND)
 
     assert _texts(taken) == ["⠋ Working… (0s)"]
 
 
 def test_a_counter_that_stops_is_taken_where_it_stands() -> None:
     settling = Settling()
-    _look(settling, _rows("step 1 of 9"), 0, 1, until=SECOND)
-    soon = _look(settling, _rows("step 2 of 9"), SECOND, 2, until=SECOND + STANDS_US)
-    later = _look(settling, [], SECOND + STANDS_US, 3, until=SECOND + RESEMBLES_US)
+    _look(settling, ["step 1 of 9"], 0, 1, until=SECOND)
+    soon = _look(settling, ["step 2 of 9"], SECOND, 2, until=SECOND + STANDS_US)
+    later = _look(settling, ["step 2 of 9"], SECOND + STANDS_US, 3, until=SECOND + RESEMBLES_US)
 
     assert soon == []
     assert _texts(later) == ["step 2 of 9"]
@@ -95,26 +88,26 @@ def test_an_answer_that_is_written_word_by_word_is_taken_when_it_stands() -> Non
     text = ""
     for n, word in enumerate(("I", "will", "look", "at", "the", "tests")):
         text = f"{text} {word}".strip()
-        taken += _look(settling, _rows(text), n * 200_000, n, until=(n + 1) * 200_000)
-    taken += _look(settling, [], 1_000_000, 9, until=3_000_000)
+        taken += _look(settling, [text], n * 200_000, n, until=(n + 1) * 200_000)
+    taken += _look(settling, [text], 1_000_000, 9, until=3_000_000)
 
     assert _texts(taken) == ["I will look at the tests"]
 
 
 def test_going_on_from_a_state_takes_nothing_twice() -> None:
     first = Settling()
-    _look(first, _rows("alpha", "beta"), 1, 1)
+    _look(first, ["alpha", "beta"], 1, 1)
 
     second = Settling(first.state())
 
-    assert _look(second, _rows("alpha", "gamma"), 2, 2) == [SettledRow(2, 2, 1, "gamma")]
+    assert _look(second, ["alpha", "gamma"], 2, 2) == [SettledRow(2, 2, 1, "gamma")]
     assert _texts(_scrolled(second, ["alpha"], 3, 3)) == []
 
 
 def test_blank_rows_are_never_taken() -> None:
     settling = Settling()
 
-    assert _look(settling, _rows("", "   "), 1, 1) + _scrolled(settling, ["", ""], 2, 2) == []
+    assert _look(settling, ["", "   "], 1, 1) + _scrolled(settling, ["", ""], 2, 2) == []
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -490,3 +490,33 @@ def test_a_reader_gets_every_record_once_while_the_tape_is_written_replaced_and_
     assert on_disk.contents() == found
     assert on_disk.seal().left is None
     assert on_disk.verify().verdict == "clean"
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_skimming_finds_what_scanning_finds_on_a_whole_and_on_a_damaged_tape(tmp_path: Path, *, sealed: bool) -> None:
+    rng = Random(9)
+    tape = make_tape(tmp_path / "tape", any_contents(rng, 300), segment_bytes=20_000)
+    if sealed:
+        tape.seal()
+    files = tape.files()
+    for _ in range(20):
+        offset = rng.choice([0, *(record.offset for record in tape.records())])
+        assert _skimmed(tape, offset) == _scanned(tape, offset)
+        segment = rng.choice(tape.segments())
+        data = bytearray(segment.read_bytes())
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        segment.write_bytes(data)
+        assert _skimmed(tape, 0) == _scanned(tape, 0)
+        tape.put_back(files)
+
+
+def _scanned(tape: TapeOnDisk, offset: int) -> list[object]:
+    return [
+        (item.kind, item.at, item.payload, item.end) if isinstance(item, Record) else item.end
+        for item in tape.open().scan(offset)
+        if isinstance(item, Record) or item.end > item.offset
+    ]
+
+
+def _skimmed(tape: TapeOnDisk, offset: int) -> list[object]:
+    return [item.end if isinstance(item, Damage) else item for item in tape.open().skim(offset)]

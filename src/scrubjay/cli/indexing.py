@@ -9,7 +9,7 @@ from scrubjay.cli.context import progress
 from scrubjay.errors import NotATape
 from scrubjay.pods.pod import Pod
 from scrubjay.replay.indexer import Indexer
-from scrubjay.replay.keyframes import Keyframes
+from scrubjay.replay.keyframes import open_keyframes
 from scrubjay.replay.search import SearchIndex
 from scrubjay.replay.workers import Workers
 
@@ -41,7 +41,7 @@ def bring_up_to_date(index: SearchIndex, pods: Sequence[Pod], *, fresh: bool = F
 
 def _index(pod: Pod, workers: Workers, index: SearchIndex, *, fresh: bool) -> Indexed:
     tape = pod.tape()
-    keyframes = Keyframes(pod.folder, tape.id, workers.identity)
+    keyframes = open_keyframes(pod.folder, tape, workers.identity)
     if fresh:
         with keyframes.writing() as ours:
             if ours:

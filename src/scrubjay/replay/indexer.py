@@ -25,12 +25,12 @@ from scrubjay.tape.record import Record, decode_json
 KEYFRAME_BYTES = 256 << 10  # of output between two keyframes, if they stay within the budget
 KEYFRAME_MAX_BYTES = 1 << 20  # a seek feeds no more than this, whatever the budget
 KEYFRAME_RECORDS = 4096  # nor more records
-KEYFRAME_BUDGET = 0.08  # of what the sealed tape takes; the rows to search take about as much again
+KEYFRAME_BUDGET = 0.08  # of what the sealed tape takes, those with history not counted
 WHOLE_BYTES = 16 << 20  # of output between two keyframes with history, from which a walk can go on
 IDLE_US = 5_000_000  # nothing shown for so long is worth knowing
 
 PAUSE_US = 150_000  # a screen that stood this long could be read
-LOOK_US = 1_000_000  # while output flows without a pause, what stands is looked at so often
+LOOK_US = 2_000_000  # while output flows without a pause, what stands is looked at so often
 LOOK_BYTES = 8 << 10  # rows that scrolled off are taken after so much output
 _FEED_BYTES = 64 << 10
 # What a pause separates is fed separately, if it is worth it: with bytes that crash the engine little else is lost.
@@ -126,7 +126,7 @@ class Indexer:
         self._since_bytes = self._since_records = 0
         self._ask_at_bytes = KEYFRAME_BYTES
         self._since_whole = 0
-        self._keyframe_bytes = 4096  # what the last one took
+        self._keyframe_bytes = 2048  # what the last one took
         self._resized = False
         self._ended = False
 
@@ -222,7 +222,8 @@ class Indexer:
                 if isinstance(cols, int) and isinstance(rows, int):
                     self._size = cols, rows
                     self._terminal.begin(cols, rows, offset=after)
-                self._note_wall(at, head.get("wall"))
+                self._note_wall(at, after, head.get("wall"))
+                self._resized = self._resized or ours  # so that the beginning of the tape has a keyframe, too
             case Kind.RESIZE:
                 if self._settling:
                     self._look(whole=True, until=at)
@@ -232,7 +233,7 @@ class Indexer:
             case Kind.CLOCK:
                 clock = decode_json(payload)
                 if clock.get("reason") != "minute":
-                    self._note_wall(at, clock.get("wall"))
+                    self._note_wall(at, after, clock.get("wall"))
             case Kind.MARK if ours:
                 mark = decode_json(payload)
                 self._keyframes.add_mark(after, at, as_text(mark.get("label")), as_text(mark.get("author")))
@@ -249,9 +250,9 @@ class Indexer:
             case _:
                 pass
 
-    def _note_wall(self, at: int, wall: object) -> None:
+    def _note_wall(self, at: int, after: int, wall: object) -> None:
         if isinstance(wall, int):
-            self._keyframes.add_clock(at, wall)
+            self._keyframes.add_clock(after, at, wall)
 
     def _miss(self, hole: Hole) -> None:
         if hole.stop > self._keep_from:
@@ -280,34 +281,20 @@ class Indexer:
         self._unweighed.clear()
 
     def _keep_keyframe(self) -> None:
-        whole = self._since_whole + self._since_bytes >= WHOLE_BYTES
-        if self._keep(whole=whole) and whole:
+        # One with history is kept beside that of the screen, which is the one to seek from: a hundredth of the size.
+        if self._keep() and self._since_whole >= WHOLE_BYTES and self._keep_whole(spare=False):
             self._commit()
 
-    def _keep(self, *, whole: bool, spare: bool = False) -> bool:
+    def _keep(self) -> bool:
         """Keep the screen as it is now; False if the engine cannot say it here."""
-        self._flush()
-        try:
-            snapshot = self._terminal.snapshot(history=whole, exact=True)
-        except EngineRefused:
-            self._start_over()
-            return False
-        for left_out in self._terminal.left_out:
-            self._miss(Hole(left_out.start, left_out.stop, ENGINE_FAILED))
-        self._terminal.left_out.clear()
+        snapshot = self._snapshot(whole=False)
         if not snapshot:
             self._since_records = 0  # not again at once
             return False
-        covered = self._covered
         self._weigh()
-        self._keyframe_bytes = self._keyframes.add(Keyframe(self._offset, self._at, snapshot, whole), spare=spare)
-        if whole:
-            self._keyframes.drop_spare(self._offset)
-            self._since_whole = 0
-        else:
-            self._since_whole += self._since_bytes
-        if not spare:
-            covered.kept_bytes += self._keyframe_bytes
+        self._keyframe_bytes = self._keyframes.add(Keyframe(self._offset, self._at, snapshot, whole=False))
+        self._covered.kept_bytes += self._keyframe_bytes
+        self._since_whole += self._since_bytes
         self._since_bytes = self._since_records = 0
         self._ask_at_bytes = KEYFRAME_BYTES
         self._resized = False
@@ -318,6 +305,28 @@ class Indexer:
             self._take_rows()
         self._terminal.checkpoint(snapshot, offset=self._offset, settling=settling)
         return True
+
+    def _keep_whole(self, *, spare: bool) -> bool:
+        """Keep everything to go on from here, what scrolled off included."""
+        snapshot = self._snapshot(whole=True)
+        if not snapshot:
+            return False
+        self._keyframes.drop_spare(self._offset)
+        self._keyframes.add(Keyframe(self._offset, self._at, snapshot, whole=True), spare=spare)
+        self._since_whole = 0
+        return True
+
+    def _snapshot(self, *, whole: bool) -> bytes:
+        self._flush()
+        try:
+            snapshot = self._terminal.snapshot(history=whole, exact=True)
+        except EngineRefused:
+            self._start_over()
+            return b""
+        for left_out in self._terminal.left_out:
+            self._miss(Hole(left_out.start, left_out.stop, ENGINE_FAILED))
+        self._terminal.left_out.clear()
+        return snapshot
 
     def _start_over(self) -> None:
         """Go on with an empty screen: what was shown since the last keyframe cannot be."""
@@ -348,7 +357,9 @@ class Indexer:
     def _finish(self) -> None:
         if self._settling:
             self._look(whole=True, until=None if self._ended else self._at)
-        if self._keep(whole=True, spare=True):
+        if self._settling:
+            self._take_rows()
+        if self._keep_whole(spare=True):
             self._commit()
 
 

@@ -18,19 +18,21 @@ from pathlib import Path
 from typing import Any, Self
 
 from scrubjay.screen import keyframe
+from scrubjay.tape.reader import Tape
 
-VERSION = 1
+VERSION = 2
 FILE = "keyframes.sqlite"
 _BUSY_MS = 5000
+_PAGE_BYTES = 8192  # holds three keyframes; in the usual 4096 each would have a page of its own, half empty
 _SCHEMA = """
 CREATE TABLE about(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE keyframe(
-    offset INTEGER PRIMARY KEY, at INTEGER, whole INTEGER, spare INTEGER, base INTEGER, digest BLOB, data BLOB);
-CREATE INDEX keyframe_at ON keyframe(at, offset);
-CREATE TABLE mark(offset INTEGER PRIMARY KEY, at INTEGER, label TEXT, author TEXT);
-CREATE TABLE clock(at INTEGER PRIMARY KEY, wall INTEGER);
-CREATE TABLE hole(start INTEGER PRIMARY KEY, stop INTEGER, why TEXT);
+    offset INTEGER, at INTEGER, whole INTEGER, spare INTEGER, base INTEGER, digest BLOB, data BLOB);
+CREATE UNIQUE INDEX keyframe_offset ON keyframe(whole, offset);
+CREATE INDEX keyframe_at ON keyframe(whole, at, offset);
+CREATE TABLE note(kind TEXT, offset INTEGER, at INTEGER, body TEXT, PRIMARY KEY (kind, offset)) WITHOUT ROWID;
 """
+SMALL_BYTES = 2 << 20  # a tape of this size is walked in the blink of an eye; a file would be larger than the tape
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,10 @@ class Covered:
 
 
 class Keyframes:
-    """The keyframes of one tape."""
+    """The keyframes of one tape; those of a small one are kept in memory alone."""
 
-    def __init__(self, folder: Path, tape: str, engine: str) -> None:
+    def __init__(self, folder: Path, tape: str, engine: str, *, small: bool = False) -> None:
+        self.small = small
         self._path = folder / FILE
         self._lock_path = folder / "keyframes.lock"
         self._about = {"version": str(VERSION), "tape": tape, "engine": engine}
@@ -112,6 +115,8 @@ class Keyframes:
 
     def _open(self) -> None:
         """Open the file if there is one that is ours."""
+        if self.small and self._connection is not None:
+            return
         self.close()
         if not self._path.exists():
             return
@@ -128,6 +133,11 @@ class Keyframes:
     @contextmanager
     def writing(self) -> Generator[bool]:
         """Be the only one who adds; False if another process does already."""
+        if self.small:
+            if self._connection is None:
+                self.reset()
+            yield True
+            return
         self._lock_path.parent.mkdir(mode=0o700, exist_ok=True)
         lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -146,8 +156,11 @@ class Keyframes:
     def reset(self) -> None:
         """Begin anew, with nothing."""
         self.clear()
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._connection = _connect(self._path)
+        if self.small:
+            self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+        else:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._connection = _connect(self._path)
         self._connection.executescript(_SCHEMA)
         with self._connection:
             self._connection.executemany("INSERT INTO about VALUES (?, ?)", self._about.items())
@@ -193,19 +206,23 @@ class Keyframes:
 
     def offsets(self) -> list[int]:
         """Where they are."""
-        return [offset for (offset,) in self._query("SELECT offset FROM keyframe ORDER BY offset")]
+        return [offset for (offset,) in self._query("SELECT offset FROM keyframe WHERE NOT whole ORDER BY offset")]
 
     def marks(self) -> list[tuple[int, str, str]]:
         """At, label and author of each mark."""
-        return self._query("SELECT at, label, author FROM mark ORDER BY offset")
+        return [(at, mark["label"], mark["author"]) for _, at, mark in self._notes("mark")]
 
     def clocks(self) -> list[tuple[int, int]]:
         """At and wall clock, wherever the latter was set anew."""
-        return self._query("SELECT at, wall FROM clock ORDER BY at")
+        return [(at, wall) for _, at, wall in self._notes("clock")]
 
     def holes(self) -> list[Hole]:
         """What is missing on the screens."""
-        return [Hole(*row) for row in self._query("SELECT start, stop, why FROM hole ORDER BY start")]
+        return [Hole(hole["start"], stop, hole["why"]) for stop, _, hole in self._notes("hole")]
+
+    def _notes(self, kind: str) -> list[tuple[int, int, Any]]:
+        rows = self._query("SELECT offset, at, body FROM note WHERE kind = ? ORDER BY offset", kind)
+        return [(offset, at, json.loads(body)) for offset, at, body in rows]
 
     def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         if not self.exists or self._connection is None:
@@ -217,11 +234,11 @@ class Keyframes:
             return []
 
     def _find(self, by: str, value: int, *, whole: bool) -> Keyframe | None:
-        where = f"{by} <= ?" + (" AND whole" if whole else "")
-        # By the column that is compared, or SQLite would walk through all of them.
-        query = f"SELECT * FROM keyframe WHERE {where} ORDER BY {by} DESC, offset DESC LIMIT 1 OFFSET ?"
+        # In the order of an index, or SQLite would walk through all of them.
+        order = "offset DESC" if by == "offset" else "at DESC, offset DESC"
+        query = f"SELECT * FROM keyframe WHERE whole = ? AND {by} <= ? ORDER BY {order} LIMIT 1 OFFSET ?"
         for rotten in count():
-            rows = self._query(query, value, rotten)
+            rows = self._query(query, whole, value, rotten)
             if not rows:
                 break
             with suppress(keyframe.BadKeyframe):
@@ -235,7 +252,7 @@ class Keyframes:
             return Keyframe(offset, at, keyframe.unpack(data, digest), bool(whole))
         beside = self._base
         if beside is None or beside.offset != base:
-            rows = self._query("SELECT * FROM keyframe WHERE offset = ? AND base IS NULL", base)
+            rows = self._query("SELECT * FROM keyframe WHERE NOT whole AND offset = ? AND base IS NULL", base)
             if not rows:
                 raise keyframe.BadKeyframe("a keyframe whose base is gone")
             beside = self._base = self._unpack(*rows[0])
@@ -268,19 +285,20 @@ class Keyframes:
 
     def add_mark(self, offset: int, at: int, label: str, author: str) -> None:
         """Keep a mark."""
-        assert self._connection is not None
-        self._connection.execute("INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?)", (offset, at, label, author))
+        self._note("mark", offset, at, {"label": label, "author": author})
 
-    def add_clock(self, at: int, wall: int) -> None:
+    def add_clock(self, offset: int, at: int, wall: int) -> None:
         """Keep what the wall clock showed."""
-        assert self._connection is not None
-        self._connection.execute("INSERT OR REPLACE INTO clock VALUES (?, ?)", (at, wall))
+        self._note("clock", offset, at, wall)
 
     def add_hole(self, hole: Hole) -> None:
         """Keep that something is missing."""
+        self._note("hole", hole.stop, 0, {"start": hole.start, "why": hole.why})
+
+    def _note(self, kind: str, offset: int, at: int, body: object) -> None:
         assert self._connection is not None
-        values = (hole.start, hole.stop, hole.why)
-        self._connection.execute("INSERT OR REPLACE INTO hole VALUES (?, ?, ?)", values)
+        values = (kind, offset, at, json.dumps(body))
+        self._connection.execute("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", values)
 
     def commit(self, covered: Covered) -> None:
         """Make everything that was added since part of the file, all at once."""
@@ -294,9 +312,16 @@ class Keyframes:
             self._connection.rollback()
 
 
+def open_keyframes(folder: Path, tape: Tape, engine: str) -> Keyframes:
+    """The keyframes of a tape."""
+    # A file that is there is of a tape that was larger, or is still growing.
+    return Keyframes(folder, tape.id, engine, small=tape.end < SMALL_BYTES and not (folder / FILE).exists())
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_BUSY_MS / 1000, check_same_thread=False)
     # It is a cache: what a power cut spoils is found out by hash or by SQLite, and built anew.
+    connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
     connection.execute("PRAGMA journal_mode = TRUNCATE")
     connection.execute("PRAGMA synchronous = OFF")
     return connection

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scrubjay.replay.frame import Frame, Idle, Mark, Timeline
 from scrubjay.replay.instants import Moment, Span, parse_instant, resolve
-from scrubjay.replay.keyframes import Keyframes
+from scrubjay.replay.keyframes import open_keyframes
 from scrubjay.replay.replay import MOMENT_US, Progress, Replay
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.reader import Tape
@@ -39,7 +39,7 @@ class Reel:
         self._replays = [
             Replay(
                 source.tape,
-                Keyframes(source.folder, source.tape.id, workers.identity),
+                open_keyframes(source.folder, source.tape, workers.identity),
                 workers,
                 progress=progress,
             )

@@ -47,6 +47,8 @@ class Replay:
         self._size = DEFAULT_SIZE
         self.slow = False  #: whether there was no keyframe where one was needed
         self.refresh()
+        if keyframes.small:
+            self.index()
 
     def refresh(self) -> None:
         """Take in what was recorded since."""

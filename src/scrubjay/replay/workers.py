@@ -30,7 +30,7 @@ from scrubjay.replay.worker import (
     Do,
     decode_rows,
 )
-from scrubjay.screen.engine import Effect
+from scrubjay.screen.engine import ChangedRow, Effect
 from scrubjay.screen.settle import SettledRows
 
 TERMINALS_PER_WORKER = 8
@@ -263,6 +263,10 @@ class WorkerTerminal:
             Effect(kind, data.encode("latin-1"), title.encode("latin-1"), state, percent)
             for kind, data, title, state, percent in told
         ]
+
+    def changed_rows(self) -> list[ChangedRow]:
+        """The rows that were drawn on since this was last asked; at first all."""
+        return [ChangedRow(*row) for row in json.loads(self._ask(Do.CHANGED, b""))]
 
     def rows(self) -> SettledRows:
         """What has settled since this was last asked."""

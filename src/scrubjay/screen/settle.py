@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from scrubjay.screen.engine import ChangedRow
-
 AGAIN_AFTER_US = 60_000_000  # the same text is news again after a minute
 STANDS_US = 400_000  # what is gone sooner nobody has read; an answer that is being written is not taken word by word
 RESEMBLES_US = 2_000_000  # how long a row that resembles a known one must stand
@@ -30,6 +28,12 @@ class SettledRow(NamedTuple):
     offset: int  #: in the tape: of a frame that shows it
     y: int  #: the row of the screen; -1 if it had scrolled off
     text: str
+
+
+class _Waiting(NamedTuple):
+    text: str
+    ready: int  # at, when it has stood long enough
+    shape: str
 
 
 @dataclass(slots=True)
@@ -83,15 +87,15 @@ class Settling:
     def __init__(self, state: bytes = b"") -> None:
         """Begin, or go on from the ``state`` of another one."""
         self._settled = SettledRows()
-        self._shown: dict[int, str] = {}  # what each row of the screen shows
+        self._shown: list[str] = []  # what the screen showed at the last look
         self._taken: Counter[str] = Counter()  # rows that were taken while they stood, and have not scrolled off yet
         self._known: dict[str, int] = {}  # when a text was last taken, of late
         self._known_before: dict[str, int] = {}  # and before that
         self._shapes: dict[str, int] = {}
-        self._waiting: dict[int, int] = {}  # rows that resemble a known one, and since when they stand
+        self._waiting: dict[int, _Waiting] = {}  # rows that have not stood long enough
         if state:
             kept = json.loads(state)
-            self._shown = {int(y): text for y, text in kept["shown"].items()}
+            self._shown = kept["shown"]
             self._taken = Counter(kept["taken"])
             self._known = kept["known"]
             self._shapes = {_shape(text): at for text, at in self._known.items()}
@@ -124,41 +128,36 @@ class Settling:
         self._settled.add_scrolled(at, passage.offsets_of(numbers, len(rows)), texts)
         self._forget()
 
-    def look(self, changed: Iterable[ChangedRow], at: int, offset: int, *, until: int | None = None) -> None:
-        """These rows were drawn on since the last look, and the screen stands ``until`` then, or for good."""
-        before = set(self._shown.values())
-        drawn = {row.y: row.text for row in changed if self._shown.get(row.y) != row.text}
-        self._shown.update(drawn)
-        for y, text in drawn.items():
-            self._waiting.pop(y, None)
-            if text.strip() and text not in before and self._is_news(text, at):
-                self._waiting[y] = at
-        for y, since in list(self._waiting.items()):
-            text = self._shown[y]
-            resembles = at - self._shapes.get(_shape(text), -AGAIN_AFTER_US) < AGAIN_AFTER_US
-            if until is None or until - since >= (RESEMBLES_US if resembles else STANDS_US):
-                del self._waiting[y]
-                if self._is_news(text, at):
-                    self._take(y, text, at, offset)
-        if drawn:
+    def look(self, rows: Sequence[str], at: int, offset: int, *, until: int | None = None) -> None:
+        """The screen shows these rows, and stands ``until`` then, or for good."""
+        shown, waiting = self._shown, self._waiting
+        if rows != shown:
+            before = set(shown)
+            for y, text in enumerate(rows):
+                if y < len(shown) and shown[y] == text:
+                    continue
+                waiting.pop(y, None)
+                if text.strip() and text not in before and self._is_news(text, at):
+                    shape = _shape(text)
+                    resembles = at - self._shapes.get(shape, -AGAIN_AFTER_US) < AGAIN_AFTER_US
+                    waiting[y] = _Waiting(text, at + (RESEMBLES_US if resembles else STANDS_US), shape)
+            for y in [y for y in waiting if y >= len(rows)]:
+                del waiting[y]
+            self._shown = list(rows)
             # What was taken can only scroll off later if it still stands somewhere.
-            self._taken &= Counter(self._shown.values())
+            self._taken &= Counter(rows)
+        for y, (text, ready, shape) in list(waiting.items()):
+            if until is None or until >= ready:
+                del waiting[y]
+                if self._is_news(text, at):
+                    self._taken[text] += 1
+                    self._known[text] = self._shapes[shape] = at
+                    self._settled.add(at, offset, y, text)
         self._forget()
 
     def _is_news(self, text: str, at: int) -> bool:
         since = at - AGAIN_AFTER_US
         return self._known.get(text, since) <= since and self._known_before.get(text, since) <= since
-
-    def resized(self, rows: int) -> None:
-        """The screen has another size; what it shows is drawn anew."""
-        self._shown = {y: text for y, text in self._shown.items() if y < rows}
-        self._waiting.clear()
-
-    def _take(self, y: int, text: str, at: int, offset: int) -> None:
-        self._taken[text] += 1
-        self._known[text] = at
-        self._shapes[_shape(text)] = at
-        self._settled.add(at, offset, y, text)
 
     def _forget(self) -> None:
         if len(self._known) > _KNOWN_MAX:

@@ -24,6 +24,7 @@ from scrubjay.tape.format import (
     tape_salt,
 )
 from scrubjay.tape.record import Record
+from scrubjay.tape.sealed import SealedIndex
 from scrubjay.tape.segment import (
     RawSegment,
     SealedSegment,
@@ -88,6 +89,7 @@ class Tape:
             raise NotATape(str(folder), "it holds no segment file")
         self.id = tape if tape is not None else _read_tape_id(segments)
         self._salt = tape_salt(self.id)
+        self._indices: dict[str, SealedIndex] = {}  # of sealed segments by name: seeking reads them again and again
 
     @property
     def end(self) -> int:
@@ -198,11 +200,13 @@ class Tape:
 
     def skim(self, offset: int = 0) -> Iterator[Skimmed | Damage]:
         """The same with less around each record, several times as fast."""
-        while (segment := self._open_at(offset)) is not None:
+        while (segment := self._open_at(offset, known=self._indices)) is not None:
             if isinstance(segment, Damage):
                 yield segment
                 offset = segment.end
                 continue
+            if isinstance(segment, SealedSegment) and segment.fault is None:
+                self._indices[segment.file.name] = segment.index
             with closing(segment):
                 skim = self._skim_sealed if isinstance(segment, SealedSegment) else self._skim_raw
                 for item in skim(segment, offset):
@@ -266,7 +270,7 @@ class Tape:
             if segment.file.end is None and not self._goes_on(segment.file):
                 return
 
-    def _open_at(self, offset: int) -> Segment | Damage | None:
+    def _open_at(self, offset: int, *, known: dict[str, SealedIndex] | None = None) -> Segment | Damage | None:
         while True:
             files = list_segments(self.folder)
             holding = [file for file in files if file.end is None or file.end > offset]
@@ -276,6 +280,8 @@ class Tape:
             if file.first > offset:
                 return Damage(offset, file.first, _MISSING)
             try:
+                if known is not None and file.sealed:
+                    return SealedSegment(file, salt=self._salt, index=known.get(file.name))
                 return open_segment(file, salt=self._salt)
             except FileNotFoundError:
                 continue  # gone since the listing

@@ -120,14 +120,17 @@ class RawSegment:
 class SealedSegment:
     """A sealed segment open for reading; a read decompresses one frame."""
 
-    def __init__(self, file: SegmentFile, *, salt: int = 0) -> None:
-        """``salt`` is of the tape it should belong to, for when it cannot say so itself."""
+    def __init__(self, file: SegmentFile, *, salt: int = 0, index: SealedIndex | None = None) -> None:
+        """``salt`` is of the tape it should belong to, for when it cannot say so itself.
+
+        ``index`` is what it said when it was read before: a sealed segment never changes.
+        """
         self.file = file
         self._fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         self._frame: tuple[int, bytes] = (-1, b"")
         self.fault: str | None = None  #: of its header or index; the frames can be found without either
         try:
-            self.index = self._read_index()
+            self.index = index if index is not None else self._read_index()
         except BadRecord as error:
             self.fault = str(error)
             try:
