@@ -17,6 +17,13 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from scrubjay.errors import DiskFull, NotATape
+from scrubjay.tape import seal
+from scrubjay.tape.format import SEGMENT_HEADER_BYTES, Kind
+from scrubjay.tape.reader import Damage, Tape
+from scrubjay.tape.record import Record
+from scrubjay.tape.segment import RawSegment, list_segments, open_segment
 from tapes import (
     OTHER_ID,
     TAPE_ID,
@@ -29,13 +36,6 @@ from tapes import (
     make_tape,
     outputs,
 )
-
-from scrubjay.errors import DiskFull, NotATape
-from scrubjay.tape import seal
-from scrubjay.tape.format import SEGMENT_HEADER_BYTES, Kind
-from scrubjay.tape.reader import Damage, Tape
-from scrubjay.tape.record import Record
-from scrubjay.tape.segment import RawSegment, list_segments, open_segment
 from tiers import sized
 
 CONTENTS = outputs(40)
