@@ -11,7 +11,7 @@ from scrubjay.ids import new_pod_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod, write_facts
 from scrubjay.replay.indexer import Indexer, RowSink
-from scrubjay.replay.keyframes import Keyframes
+from scrubjay.replay.keyframes import Keyframes, open_keyframes
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.anchor import WATERMARK
 from scrubjay.tape.disk import Folder
@@ -100,6 +100,6 @@ def record(
 
 def make_keyframes(pod: Pod, workers: Workers, rows: RowSink | None = None, *, folder: Path | None = None) -> Keyframes:
     """Walk a pod's tape once, as the first who looks into it does; the keyframes, by default in the pod's folder."""
-    keyframes = Keyframes(folder or pod.folder, pod.id, workers.identity)
+    keyframes = open_keyframes(folder or pod.folder, pod.tape(), workers.identity)
     Indexer(pod.tape(), workers, keyframes, rows).run()
     return keyframes

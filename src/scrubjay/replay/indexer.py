@@ -25,7 +25,7 @@ from scrubjay.tape.record import Record, decode_json
 KEYFRAME_BYTES = 256 << 10  # of output between two keyframes, if they stay within the budget
 KEYFRAME_MAX_BYTES = 1 << 20  # a seek feeds no more than this, whatever the budget
 KEYFRAME_RECORDS = 4096  # nor more records
-KEYFRAME_BUDGET = 0.08  # of what the sealed tape takes, those with history not counted
+KEYFRAME_BUDGET = 0.06  # of what the sealed tape takes, those with history not counted
 WHOLE_BYTES = 16 << 20  # of output between two keyframes with history, from which a walk can go on
 IDLE_US = 5_000_000  # nothing shown for so long is worth knowing
 
