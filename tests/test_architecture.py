@@ -44,6 +44,8 @@ _PURE = (
     "replay/frame.py",
     "replay/typed.py",
     "replay/instants.py",
+    "replay/query.py",
+    "replay/rows.py",
     "screen",
     "status",
     "fleet",

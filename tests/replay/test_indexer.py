@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from recorded import cut_up, head, mark, open_replay, output, record_tape, resize
+from recorded import WALL_US, cut_up, head, mark, open_replay, output, record_tape, resize
 
 from scrubjay.replay import indexer
 from scrubjay.replay.indexer import Indexer
@@ -18,7 +18,7 @@ from scrubjay.replay.rows import Row
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json, encode_typed
-from tape.tapes import TapeOnDisk, begin_tape
+from tape.tapes import TAPE_ID, TapeOnDisk, begin_tape
 
 SECOND = 1_000_000
 
@@ -195,6 +195,35 @@ def test_rows_that_are_erased_from_the_history_were_taken_before(tmp_path: Path,
 
     assert {f"second {n}" for n in range(7)} <= set(rows.texts)
     assert {f"first {n}" for n in range(6)} <= set(rows.texts)
+
+
+def test_rows_and_what_erases_them_may_come_in_one_record(tmp_path: Path, workers: Workers) -> None:
+    burst = b"".join(b"gone %d\r\n" % n for n in range(300)) + b"\x1b[2J\x1b[3J\x1b[Hclear"
+    tape = record_tape(tmp_path / "pod", [head(80, 24), output(1, burst)])
+    rows = Rows()
+    _index(tape, workers, rows)
+
+    assert {f"gone {n}" for n in range(277)} <= set(rows.texts)
+
+
+def test_a_row_that_stands_on_a_live_screen_is_taken_when_it_has_stood_long_enough(
+    tmp_path: Path, workers: Workers
+) -> None:
+    writer = begin_tape(tmp_path / "pod")
+    for content in (head(80, 24), output(1000, b"still here")):
+        writer.append(*content)
+    writer.sync()
+    tape, rows = TapeOnDisk(tmp_path / "pod", TAPE_ID), Rows()
+    keyframes = Keyframes(tape.root, tape.id, workers.identity)
+    soon = Indexer(tape.open(), workers, keyframes, rows)
+    assert soon.run(now_us=WALL_US + 50_000)
+    at_first = list(rows.texts)
+    later = Indexer(tape.open(), workers, keyframes, rows)
+    assert later.run(now_us=WALL_US + 10 * SECOND)
+    writer.close()
+
+    assert at_first == []
+    assert rows.texts == ["still here"]
 
 
 def test_marks_clocks_idle_stretches_and_activity_are_kept(tmp_path: Path, workers: Workers) -> None:

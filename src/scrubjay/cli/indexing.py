@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,7 +51,9 @@ def _index(pod: Pod, workers: Workers, index: SearchIndex, *, fresh: bool) -> In
     index.register(tape.id, pod.created_us or None)
     start = min(keyframes.covered().offset, index.progress(tape.id).offset)
     with progress(f"indexing {pod.name}", tape.end - start) as step:
-        ours = Indexer(tape, workers, keyframes, index).run(progress=step)
+        ours = Indexer(tape, workers, keyframes, index).run(
+            now_us=time.time_ns() // 1000 if pod.alive else None, progress=step
+        )
     covered = keyframes.covered()
     holes, count = keyframes.holes(), len(keyframes.offsets())
     keyframes.close()

@@ -23,8 +23,12 @@ def command(context: Context, pods: tuple[str, ...], *, every: bool, as_json: bo
     if every == bool(pods):
         raise BadInput("which pods?", hint="name some, or give --all")
     found = context.home.pods() if every else [context.home.find(pod) for pod in pods]
+    with SearchIndex(context.home.search_path) as index:
+        if every:
+            index.clear()
+        done = bring_up_to_date(index, found, fresh=True)
     rows: list[dict[str, object]] = []
-    for indexed in bring_up_to_date(SearchIndex(context.home.search_path), found, fresh=True):
+    for indexed in done:
         rows.append(
             {
                 "id": indexed.pod.id,

@@ -73,10 +73,17 @@ class Indexer:
         self._sink = rows
         self._terminal = WorkerTerminal(workers, *DEFAULT_SIZE)
 
-    def run(self, *, until: int | None = None, progress: Callable[[int], None] = lambda _: None) -> bool:
+    def run(
+        self,
+        *,
+        until: int | None = None,
+        now_us: int | None = None,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> bool:
         """Go on to the end of the tape as it is now, or just past an instant. False if another process is at it.
 
-        ``progress`` is told how many bytes of the tape were walked since it was last told.
+        ``now_us`` is the wall clock: of a pod that runs it says how long its screen has stood. ``progress`` is told how
+        many bytes of the tape were walked since it was last told.
         """
         with self._keyframes.writing() as ours:
             if not ours:
@@ -84,9 +91,11 @@ class Indexer:
             try:
                 self._begin()
                 start = self._offset
+                if self._sink is not None and start and start >= (self._rows_from or 0):
+                    self._begin_settling()  # at the start of a tape after its head, which begins the screen
                 self._walk(until, progress)
-                if self._offset > start:
-                    self._finish()
+                if self._offset > start or self._settling:
+                    self._finish(now_us)
             finally:
                 self._keyframes.roll_back()
                 self._terminal.close()
@@ -167,7 +176,7 @@ class Indexer:
             self._look_before(at, payload)
         if self._pending_bytes >= APART_BYTES and at - self._output_at >= APART_US:
             self._flush()
-        if self._settling and len(payload) > LOOK_BYTES:
+        if self._settling and (len(payload) > LOOK_BYTES or _ERASE_HISTORY in payload):
             self._take_slices(payload, after)
         else:
             self._pending.append(payload)
@@ -188,20 +197,23 @@ class Indexer:
         self._output_at = at
 
     def _take_slices(self, payload: bytes, after: int) -> None:
-        """Take the rows that scroll off within one large record at the offsets where they do."""
+        """Take the rows that scroll off within one record where they do, and before they are erased."""
         first = after - len(payload) - RECORD_OVERHEAD_BYTES + HEADER_BYTES
         self._flush()
-        for start in range(0, len(payload), LOOK_BYTES):
-            part = payload[start : start + LOOK_BYTES]
-            self._offset = first + start + len(part)
-            self._terminal.feed(part, offset=self._offset)
+        start = 0
+        while start < len(payload):
+            erase = payload.find(_ERASE_HISTORY, start + 1, start + LOOK_BYTES)
+            stop = erase if erase >= 0 else min(start + LOOK_BYTES, len(payload))
+            self._offset = first + stop
+            self._terminal.feed(payload[start:stop], offset=self._offset)
             self._look(whole=False)
+            start = stop
 
     def _look_before(self, at: int, payload: bytes) -> None:
         """Take the rows that stand before this output changes them."""
         if at - self._output_at >= PAUSE_US or at - self._looked_at >= LOOK_US:
             self._look(whole=True, until=at)
-        elif self._unlooked >= LOOK_BYTES or _ERASE_HISTORY in payload:
+        elif self._unlooked >= LOOK_BYTES:
             self._look(whole=False)
         self._unlooked += len(payload)
 
@@ -345,6 +357,14 @@ class Indexer:
             self._sink.add(self._tape.id, chain(rows, self._typed_rows))
             self._typed_rows = []
 
+    def _stands_until(self, now_us: int | None) -> int:
+        """The instant it is now, as far as the tape can tell."""
+        clocks = self._keyframes.clocks()
+        if now_us is None or not clocks:
+            return self._at
+        at, wall = clocks[-1]
+        return max(self._at, at + now_us - wall)
+
     def _commit(self) -> None:
         """Make this the place that the next walk goes on from."""
         if self._offset > self._keep_from:
@@ -354,9 +374,9 @@ class Indexer:
             with suppress(EngineRefused):
                 self._sink.finish_batch(self._tape.id, self._offset, self._terminal.state())
 
-    def _finish(self) -> None:
+    def _finish(self, now_us: int | None) -> None:
         if self._settling:
-            self._look(whole=True, until=None if self._ended else self._at)
+            self._look(whole=True, until=None if self._ended else self._stands_until(now_us))
         if self._settling:
             self._take_rows()
         if self._keep_whole(spare=True):

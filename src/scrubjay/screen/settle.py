@@ -98,6 +98,7 @@ class Settling:
             self._shown = kept["shown"]
             self._taken = Counter(kept["taken"])
             self._known = kept["known"]
+            self._waiting = {int(y): _Waiting(*waiting) for y, waiting in kept["waiting"].items()}
             self._shapes = {_shape(text): at for text, at in self._known.items()}
 
     def take(self) -> SettledRows:
@@ -108,7 +109,7 @@ class Settling:
     def state(self) -> bytes:
         """Everything needed to go on."""
         known = dict(list(self._known.items())[-256:])
-        kept = {"shown": self._shown, "taken": self._taken, "known": known}
+        kept = {"shown": self._shown, "taken": self._taken, "known": known, "waiting": self._waiting}
         return json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode()
 
     def scrolled(self, rows: Sequence[str], at: int, passage: Passage) -> None:
