@@ -25,14 +25,14 @@ from scrubjay.tape.record import Record, decode_json
 KEYFRAME_BYTES = 256 << 10  # of output between two keyframes, if they stay within the budget
 KEYFRAME_MAX_BYTES = 1 << 20  # a seek feeds no more than this, whatever the budget
 KEYFRAME_RECORDS = 4096  # nor more records
-KEYFRAME_BUDGET = 0.06  # of what the sealed tape takes, those with history not counted
+KEYFRAME_BUDGET = 0.07  # of what the sealed tape takes, those with history not counted
 WHOLE_BYTES = 16 << 20  # of output between two keyframes with history, from which a walk can go on
 IDLE_US = 5_000_000  # nothing shown for so long is worth knowing
 
 PAUSE_US = 150_000  # a screen that stood this long could be read
 LOOK_US = 2_000_000  # while output flows without a pause, what stands is looked at so often
 LOOK_BYTES = 8 << 10  # rows that scrolled off are taken after so much output
-_FEED_BYTES = 64 << 10
+FEED_BYTES = 64 << 10
 # What a pause separates is fed separately, if it is worth it: with bytes that crash the engine little else is lost.
 APART_BYTES, APART_US = 4096, 100_000
 _ERASE_HISTORY = b"\x1b[3J"
@@ -181,7 +181,7 @@ class Indexer:
         else:
             self._pending.append(payload)
             self._pending_bytes += len(payload)
-        if self._pending_bytes >= _FEED_BYTES:
+        if self._pending_bytes >= FEED_BYTES:
             self._offset = after
             self._flush()
         if after > self._keep_from:
@@ -283,7 +283,7 @@ class Indexer:
             return False
         if self._since_bytes >= KEYFRAME_MAX_BYTES:
             return True
-        self._ask_at_bytes += KEYFRAME_BYTES
+        self._ask_at_bytes += KEYFRAME_BYTES // 4
         self._weigh()
         return self._covered.kept_bytes + self._keyframe_bytes <= KEYFRAME_BUDGET * self._covered.stored_bytes
 

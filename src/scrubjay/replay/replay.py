@@ -12,7 +12,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 from scrubjay.replay.frame import Frame
-from scrubjay.replay.indexer import APART_BYTES, APART_US, ENGINE_FAILED, KEYFRAME_MAX_BYTES, Indexer, as_text
+from scrubjay.replay.indexer import (
+    APART_BYTES,
+    APART_US,
+    ENGINE_FAILED,
+    FEED_BYTES,
+    KEYFRAME_MAX_BYTES,
+    Indexer,
+    as_text,
+)
 from scrubjay.replay.keyframes import Hole, Keyframe, Keyframes
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.picture import DEFAULT_SIZE
@@ -159,8 +167,7 @@ class Replay:
     def _advance(self, *, at: int | None = None, offset: int | None = None) -> None:
         """Feed the records up to an instant, or the bytes up to an offset."""
         assert self._offset is not None
-        shown: list[bytes] = []
-        gathered = 0
+        shown = _Shown(self._terminal)
         position = self._offset
         for item in self.tape.skim(self._offset):
             if isinstance(item, Damage):
@@ -171,28 +178,21 @@ class Replay:
             if offset is not None and end > offset:
                 part = offset - (end - len(payload) - (RECORD_OVERHEAD_BYTES - HEADER_BYTES))
                 if kind == Kind.OUTPUT and part > 0:
-                    self._flush(shown, position)
-                    self._terminal.feed(payload[:part], offset=offset)
+                    shown.add(payload[:part], offset)
+                    shown.flush()
                     self._at, self._offset = then, None
                     return
                 break
             if kind == Kind.OUTPUT:
-                if gathered >= APART_BYTES and then - self._at >= APART_US:
-                    self._flush(shown, position)
-                    gathered = 0
-                shown.append(payload)
-                gathered += len(payload)
+                if then - self._at >= APART_US:
+                    shown.part()
+                shown.add(payload, end)
             elif kind in (Kind.RESIZE, Kind.HEAD):
-                self._flush(shown, position)
+                shown.flush()
                 self._take_size(kind, payload, end)
             position, self._at = end, then
-        self._flush(shown, position)
+        shown.flush()
         self._offset = position
-
-    def _flush(self, shown: list[bytes], offset: int) -> None:
-        if shown:
-            self._terminal.feed(b"".join(shown), offset=offset)
-            shown.clear()
 
     def _take_size(self, kind: int, payload: bytes, end: int) -> None:
         if kind == Kind.RESIZE:
@@ -336,6 +336,39 @@ class Replay:
     def idle(self) -> list[tuple[int, int]]:
         """Stretches in which nothing was shown."""
         return self._covered.idle
+
+
+class _Shown:
+    """Output that gathers on its way to a terminal."""
+
+    def __init__(self, terminal: WorkerTerminal) -> None:
+        self._terminal = terminal
+        self._parts: list[tuple[bytes, int]] = []
+        self._gathered: list[bytes] = []
+        self._bytes = self._end = 0
+
+    def add(self, data: bytes, end: int) -> None:
+        """More of it, up to an offset of the tape."""
+        self._gathered.append(data)
+        self._bytes += len(data)
+        self._end = end
+        if self._bytes >= FEED_BYTES:
+            self.flush()
+
+    def part(self) -> None:
+        """What comes now comes after a pause: if it crashes the engine, what came before shall be there."""
+        if self._bytes >= APART_BYTES:
+            self._parts.append((b"".join(self._gathered), self._end))
+            self._gathered = []
+            self._bytes = 0
+
+    def flush(self) -> None:
+        """Let the terminal have it."""
+        if self._gathered:
+            self._parts.append((b"".join(self._gathered), self._end))
+        if self._parts:
+            self._terminal.feed_parts(self._parts)
+        self._parts, self._gathered, self._bytes = [], [], 0
 
 
 def looks_different(one: Frame, other: Frame) -> bool:

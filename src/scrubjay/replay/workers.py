@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
@@ -223,9 +223,19 @@ class WorkerTerminal:
 
     def feed(self, data: bytes, *, offset: int) -> None:
         """Show output; ``offset`` is where the tape stands after it."""
-        for start in range(0, len(data), _PORTION_BYTES):
-            part = data[start : start + _PORTION_BYTES]
-            self._add(_Step(Do.FEED, part, offset - (len(data) - start - len(part))))
+        self.feed_parts([(data, offset)])
+
+    def feed_parts(self, parts: Sequence[tuple[bytes, int]]) -> None:
+        """Show output in parts, left out one by one if they crash the engine; each with the offset after it."""
+        steps: list[_Step] = []
+        for data, offset in parts:
+            for start in range(0, len(data), _PORTION_BYTES):
+                portion = data[start : start + _PORTION_BYTES]
+                steps.append(_Step(Do.FEED, portion, offset - (len(data) - start - len(portion))))
+        self._steps += steps
+        if self._worker is not None and not self._worker.dead:
+            # In one go: the engine is quicker with much at once.
+            self._tell(_Step(Do.FEED, b"".join([step.payload for step in steps]), 0))
 
     def resize(self, cols: int, rows: int, *, offset: int) -> None:
         """Change the size."""
