@@ -9,7 +9,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tapes import Flipper, TapeOnDisk, any_contents, make_tape
 
 from scrubjay.tape import seal
 from scrubjay.tape.anchor import WATERMARK, Anchor
@@ -18,6 +17,7 @@ from scrubjay.tape.record import Record
 from scrubjay.tape.segment import SealedSegment, list_segments
 from scrubjay.tape.verify import verify
 from scrubjay.tape.watermark import Watermark
+from tapes import Flipper, TapeOnDisk, any_contents, make_tape
 from tiers import sized
 
 NIGHT_FLIPS = 60_000  # of the 524,288 of 64 KiB, drawn with seed 10: all of them take an hour

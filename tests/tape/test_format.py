@@ -8,7 +8,6 @@ from zlib import crc32
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tapes import OTHER_ID, TAPE_ID
 
 from scrubjay.tape.anchor import add_seal, read_anchor
 from scrubjay.tape.format import (
@@ -43,6 +42,7 @@ from scrubjay.tape.sealed import (
     zstd,
 )
 from scrubjay.tape.watermark import WatermarkFile, decode_watermark
+from tapes import OTHER_ID, TAPE_ID
 
 SALT = tape_salt(TAPE_ID)
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"

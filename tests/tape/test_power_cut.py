@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, content_of
 
 from faulty_disk import FaultyDisk, PowerCut
 from scrubjay.errors import DiskFull
@@ -21,6 +20,7 @@ from scrubjay.tape.recover import Recovery, close_lost_tape, find_end, reopen
 from scrubjay.tape.segment import list_segments
 from scrubjay.tape.watermark import WatermarkFile
 from scrubjay.tape.writer import Sync, TapeWriter
+from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, content_of
 from tiers import sized
 
 LIVES = 3

@@ -10,12 +10,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tapes import TAPE_ID, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
 
 from scrubjay.tape import seal
 from scrubjay.tape.format import RECORD_MAX_BYTES, SEGMENT_HEADER_BYTES, Kind
 from scrubjay.tape.sealed import FRAME_BYTES
 from scrubjay.tape.segment import SealedSegment, list_segments
+from tapes import TAPE_ID, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
 
 CONTENTS = outputs(40)
 

@@ -9,7 +9,6 @@ from random import Random
 from typing import Literal
 
 import pytest
-from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
 
 from scrubjay.tape.anchor import WATERMARK
 from scrubjay.tape.disk import Folder
@@ -18,6 +17,7 @@ from scrubjay.tape.reader import Damage
 from scrubjay.tape.record import Record
 from scrubjay.tape.recover import close_lost_tape, reopen
 from scrubjay.tape.watermark import WatermarkFile
+from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
 
 Mark = Literal["none", "zero", "end"]
 MORE: Content = (int(Kind.OUTPUT), 1 << 50, b"what came after")

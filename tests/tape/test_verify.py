@@ -9,7 +9,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tapes import OTHER_ID, TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
 
 from scrubjay.tape import seal
 from scrubjay.tape.anchor import WATERMARK
@@ -19,6 +18,7 @@ from scrubjay.tape.recover import close_lost_tape
 from scrubjay.tape.segment import list_segments
 from scrubjay.tape.verify import verify
 from scrubjay.tape.watermark import WatermarkFile
+from tapes import OTHER_ID, TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
 
 CONTENTS = outputs(40)
 SEGMENT_BYTES = 600

@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
 
 from faulty_disk import FaultyDisk, FaultyFile
 from scrubjay.errors import DiskFull, RecordTooLarge
@@ -20,6 +19,7 @@ from scrubjay.tape.format import PAYLOAD_MAX_BYTES, SEGMENT_HEADER_BYTES
 from scrubjay.tape.segment import list_segments
 from scrubjay.tape.watermark import WatermarkFile, decode_watermark
 from scrubjay.tape.writer import TapeWriter
+from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
 
 CONTENTS = outputs(40)
 
