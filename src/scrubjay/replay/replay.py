@@ -52,6 +52,7 @@ class Replay:
         self._offset: int | None = None  # of the record after what is on the screen; None if that is no record's end
         self._at = 0
         self._restored = 0  # where the keyframe was that it went on from
+        self._shown_end = 0  # after the last output that is on the screen
         self._size = DEFAULT_SIZE
         self.slow = False  #: whether there was no keyframe where one was needed
         self.refresh()
@@ -158,10 +159,11 @@ class Replay:
 
     def _restore(self, frame: Keyframe | None, *, scrollback: bool) -> None:
         if frame is None:
-            self._offset, self._at, self._restored = 0, 0, 0
+            self._offset, self._at, self._restored, self._shown_end = 0, 0, 0, 0
             self._terminal.begin(*DEFAULT_SIZE)
         else:
-            self._offset, self._at, self._restored = frame.offset, frame.at, frame.offset
+            self._offset, self._at = frame.offset, frame.at
+            self._restored = self._shown_end = frame.offset
             self._terminal.restore(frame.snapshot, offset=frame.offset, scrollback=scrollback)
 
     def _advance(self, *, at: int | None = None, offset: int | None = None) -> None:
@@ -178,6 +180,7 @@ class Replay:
             if offset is not None and end > offset:
                 part = offset - (end - len(payload) - (RECORD_OVERHEAD_BYTES - HEADER_BYTES))
                 if kind == Kind.OUTPUT and part > 0:
+                    self._shown_end = offset
                     shown.add(payload[:part], offset)
                     shown.flush()
                     self._at, self._offset = then, None
@@ -187,6 +190,7 @@ class Replay:
                 if then - self._at >= APART_US:
                     shown.part()
                 shown.add(payload, end)
+                self._shown_end = end
             elif kind in (Kind.RESIZE, Kind.HEAD):
                 shown.flush()
                 self._take_size(kind, payload, end)
@@ -220,8 +224,9 @@ class Replay:
         except EngineRefused as error:
             trouble = str(error)
         holes = self._holes + [Hole(left.start, left.stop, ENGINE_FAILED) for left in self._terminal.left_out]
-        inside = next((hole for hole in holes if hole.start < offset <= hole.stop), None)
-        before = next((hole for hole in reversed(holes) if hole.stop < offset), None)
+        # What was recorded after a hole and shows nothing does not make the screen there again.
+        inside = next((hole for hole in holes if hole.start < self._shown_end <= hole.stop), None)
+        before = next((hole for hole in reversed(holes) if hole.stop < self._shown_end), None)
         return Frame(
             tape=self.tape.id,
             at=self._at,

@@ -144,6 +144,7 @@ async def test_playing_stops_at_the_end_and_space_begins_anew(counting: FakeFilm
 @scenario
 async def test_the_wall_clock_goes_with_the_position(counting: FakeFilm) -> None:
     async with on_stage(counting, at_s=7) as stage:
+        await stage.until(lambda: stage.status.rpartition("%")[2].count(":") == 2)
         at_seven = stage.status
         await stage.press("1")
 
