@@ -177,7 +177,10 @@ class SearchUnavailable(ScrubjayError):
 
     def __init__(self, path: str, why: str) -> None:
         self.path, self.why = path, why
-        super().__init__(f"cannot search with {path}: {why}", hint="it can be deleted at any time; it is made again")
+        super().__init__(
+            f"cannot search with {path}: {why}",
+            hint="free some space or make it writable; replay works without it, and it can be deleted",
+        )
 
 
 class IndexDiscarded(SearchUnavailable):

@@ -11,9 +11,11 @@ from random import Random
 import pytest
 from recorded import WALL_US, cut_up, head, mark, open_replay, output, record_tape, resize
 
+from chaos.small_disk import mount_small_disk
 from scrubjay.replay import indexer
 from scrubjay.replay.indexer import Indexer
 from scrubjay.replay.keyframes import Keyframes
+from scrubjay.replay.replay import Replay
 from scrubjay.replay.rows import Row
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.format import Kind
@@ -277,6 +279,32 @@ def test_deleting_the_index_loses_nothing_and_a_rotten_one_is_made_anew(tmp_path
     again = _index(tape, workers)
 
     assert (again.covered(), again.offsets()) == (before, offsets)
+
+
+@pytest.mark.parametrize("leave_kib", [0, 100])
+def test_a_full_disk_keeps_nobody_from_looking(tmp_path: Path, workers: Workers, leave_kib: int) -> None:
+    rng = Random(8)
+    lines = b"".join(b"line %d %s\r\n" % (n, rng.randbytes(20).hex().encode()) for n in range(60_000))
+    contents = [head(80, 24), *(output(n, lines[n : n + 4000]) for n in range(0, len(lines), 4000))]
+    tape = record_tape(tmp_path / "pod", contents)
+    with mount_small_disk(tmp_path / "disk", size="1m") as disk:
+        disk.fill(leave_bytes=leave_kib << 10)
+        keyframes = Keyframes(disk.path, tape.id, workers.identity)
+        replay = Replay(tape.open(), keyframes, workers)
+        replay.index()
+
+        assert "line 59999" in replay.seek(10**9).picture.text
+        assert len(keyframes.offsets()) > 5  # in memory
+        keyframes.close()
+
+
+def test_a_folder_that_cannot_be_written_keeps_nobody_from_looking(tmp_path: Path, workers: Workers) -> None:
+    tape = record_tape(tmp_path / "pod", [head(80, 24), output(1, b"hello")])
+    (tmp_path / "file").write_bytes(b"")
+    replay = Replay(tape.open(), Keyframes(tmp_path / "file" / "none", tape.id, workers.identity), workers)
+    replay.index()
+
+    assert replay.seek(1).picture.text == "hello"
 
 
 def test_two_that_index_the_same_tape_do_not_get_in_each_others_way(tmp_path: Path, workers: Workers) -> None:

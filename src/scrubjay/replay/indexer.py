@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import chain, repeat
 from typing import Protocol
 
-from scrubjay.replay.keyframes import Covered, Hole, Keyframe, Keyframes
+from scrubjay.replay.keyframes import CannotKeep, Covered, Hole, Keyframe, Keyframes
 from scrubjay.replay.rows import Row
 from scrubjay.replay.typed import TypedLines
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
@@ -85,6 +85,14 @@ class Indexer:
         ``now_us`` is the wall clock: of a pod that runs it says how long its screen has stood. ``progress`` is told how
         many bytes of the tape were walked since it was last told.
         """
+        try:
+            return self._run(until, now_us, progress)
+        except CannotKeep:
+            # A full disk, or one that is not ours, is no reason not to look at what is on it.
+            self._keyframes.keep_in_memory()
+            return self._run(until, now_us, progress)
+
+    def _run(self, until: int | None, now_us: int | None, progress: Callable[[int], None]) -> bool:
         with self._keyframes.writing() as ours:
             if not ours:
                 return False

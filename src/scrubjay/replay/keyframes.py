@@ -35,6 +35,10 @@ CREATE TABLE note(kind TEXT, offset INTEGER, at INTEGER, body TEXT, PRIMARY KEY 
 SMALL_BYTES = 2 << 20  # a tape of this size is walked in the blink of an eye; a file would be larger than the tape
 
 
+class CannotKeep(Exception):
+    """The disk takes no more keyframes: it is full, or not ours to write to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Keyframe:
     """A screen to go on from."""
@@ -115,7 +119,7 @@ class Keyframes:
 
     def _open(self) -> None:
         """Open the file if there is one that is ours."""
-        if self.small and self._connection is not None:
+        if self.small:
             return
         self.close()
         if not self._path.exists():
@@ -132,14 +136,17 @@ class Keyframes:
 
     @contextmanager
     def writing(self) -> Generator[bool]:
-        """Be the only one who adds; False if another process does already."""
+        """Be the only one who adds; False if another process does already. CannotKeep if the disk takes nothing."""
         if self.small:
             if self._connection is None:
                 self.reset()
             yield True
             return
-        self._lock_path.parent.mkdir(mode=0o700, exist_ok=True)
-        lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._lock_path.parent.mkdir(mode=0o700, exist_ok=True)
+            lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise CannotKeep(str(error)) from error
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,21 +163,29 @@ class Keyframes:
     def reset(self) -> None:
         """Begin anew, with nothing."""
         self.clear()
-        if self.small:
-            self._connection = sqlite3.connect(":memory:", check_same_thread=False)
-        else:
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._connection = _connect(self._path)
-        self._connection.executescript(_SCHEMA)
-        with self._connection:
-            self._connection.executemany("INSERT INTO about VALUES (?, ?)", self._about.items())
+        with _keeping():
+            if self.small:
+                self._connection = sqlite3.connect(":memory:", check_same_thread=False)
+            else:
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                self._connection = _connect(self._path)
+            self._connection.executescript(_SCHEMA)
+            with self._connection:
+                self._connection.executemany("INSERT INTO about VALUES (?, ?)", self._about.items())
+
+    def keep_in_memory(self) -> None:
+        """Go on without a file: nobody but us has any use of them."""
+        self.close()
+        self.small = True
 
     def clear(self) -> None:
         """Delete everything."""
         self.close()
         self._base = None
+        if self.small:
+            return
         for ending in ("", "-journal"):
-            with suppress(FileNotFoundError):
+            with _keeping(), suppress(FileNotFoundError):
                 os.unlink(f"{self._path}{ending}")
 
     def close(self) -> None:
@@ -272,7 +287,7 @@ class Keyframes:
         if base is None and not frame.whole:
             self._base = frame
         values = (frame.offset, frame.at, frame.whole, spare, base.offset if base is not None else None)
-        self._connection.execute(
+        self._change(
             "INSERT OR REPLACE INTO keyframe VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*values, keyframe.digest(frame.snapshot), data),
         )
@@ -280,8 +295,7 @@ class Keyframes:
 
     def drop_spare(self, offset: int) -> None:
         """Forget spare keyframes before an offset."""
-        assert self._connection is not None
-        self._connection.execute("DELETE FROM keyframe WHERE spare AND offset < ?", (offset,))
+        self._change("DELETE FROM keyframe WHERE spare AND offset < ?", (offset,))
 
     def add_mark(self, offset: int, at: int, label: str, author: str) -> None:
         """Keep a mark."""
@@ -296,20 +310,33 @@ class Keyframes:
         self._note("hole", hole.stop, 0, {"start": hole.start, "why": hole.why})
 
     def _note(self, kind: str, offset: int, at: int, body: object) -> None:
-        assert self._connection is not None
-        values = (kind, offset, at, json.dumps(body))
-        self._connection.execute("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", values)
+        self._change("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", (kind, offset, at, json.dumps(body)))
 
     def commit(self, covered: Covered) -> None:
         """Make everything that was added since part of the file, all at once."""
+        self._change("INSERT OR REPLACE INTO about VALUES ('covered', ?)", (covered.to_json(),))
         assert self._connection is not None
-        self._connection.execute("INSERT OR REPLACE INTO about VALUES ('covered', ?)", (covered.to_json(),))
-        self._connection.commit()
+        with _keeping():
+            self._connection.commit()
+
+    def _change(self, sql: str, values: tuple[object, ...]) -> None:
+        assert self._connection is not None
+        with _keeping():
+            self._connection.execute(sql, values)
 
     def roll_back(self) -> None:
         """Take back what was added since."""
         if self._connection is not None:
-            self._connection.rollback()
+            with suppress(sqlite3.OperationalError):  # of a full disk, where there is nothing to take back
+                self._connection.rollback()
+
+
+@contextmanager
+def _keeping() -> Generator[None]:
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as error:
+        raise CannotKeep(str(error)) from error
 
 
 def open_keyframes(folder: Path, tape: Tape, engine: str) -> Keyframes:
