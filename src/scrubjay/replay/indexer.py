@@ -31,7 +31,7 @@ IDLE_US = 5_000_000  # nothing shown for so long is worth knowing
 
 PAUSE_US = 150_000  # a screen that stood this long could be read
 LOOK_US = 2_000_000  # while output flows without a pause, what stands is looked at so often
-LOOK_BYTES = 8 << 10  # rows that scrolled off are taken after so much output
+LOOK_BYTES = 32 << 10  # rows that scrolled off are taken after so much output
 FEED_BYTES = 64 << 10
 # What a pause separates is fed separately, if it is worth it: with bytes that crash the engine little else is lost.
 APART_BYTES, APART_US = 4096, 100_000

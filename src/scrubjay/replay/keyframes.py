@@ -20,10 +20,10 @@ from typing import Any, Self
 from scrubjay.screen import keyframe
 from scrubjay.tape.reader import Tape
 
-VERSION = 2
+VERSION = 3
 FILE = "keyframes.sqlite"
 _BUSY_MS = 5000
-_PAGE_BYTES = 8192  # holds three keyframes; in the usual 4096 each would have a page of its own, half empty
+_PAGE_BYTES = 512  # of keyframes that take some 2000 each; in the usual 4096 each would have a page of its own
 _SCHEMA = """
 CREATE TABLE about(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE keyframe(
@@ -33,6 +33,7 @@ CREATE INDEX keyframe_at ON keyframe(whole, at, offset);
 CREATE TABLE note(kind TEXT, offset INTEGER, at INTEGER, body TEXT, PRIMARY KEY (kind, offset)) WITHOUT ROWID;
 """
 SMALL_BYTES = 2 << 20  # a tape of this size is walked in the blink of an eye; a file would be larger than the tape
+WORTH_A_BASE = 0.8  # of what its base takes that a keyframe may take beside it, or it becomes a base itself
 
 
 class CannotKeep(Exception):
@@ -60,12 +61,12 @@ class Hole:
 
 @dataclass(slots=True)
 class Activity:
-    """How much was shown when, in at most a few thousand equal parts."""
+    """How much was shown when, in at most 2048 equal parts."""
 
     width_us: int = 100_000
     counts: list[int] = field(default_factory=list[int])
 
-    _PARTS_MAX = 4096
+    _PARTS_MAX = 2048
 
     def add(self, at: int, count: int) -> None:
         """So much was shown then."""
@@ -115,6 +116,7 @@ class Keyframes:
         self._about = {"version": str(VERSION), "tape": tape, "engine": engine}
         self._connection: sqlite3.Connection | None = None
         self._base: Keyframe | None = None  # the last one that others were packed against
+        self._base_bytes = 0  # which takes so much by itself
         self._open()
 
     def _open(self) -> None:
@@ -271,21 +273,18 @@ class Keyframes:
             if not rows:
                 raise keyframe.BadKeyframe("a keyframe whose base is gone")
             beside = self._base = self._unpack(*rows[0])
+            self._base_bytes = len(rows[0][-1])
         return Keyframe(offset, at, keyframe.unpack(data, digest, beside.snapshot), bool(whole))
 
     def add(self, frame: Keyframe, *, spare: bool = False) -> int:
         """Keep a keyframe; how many bytes it takes. A ``spare`` one is dropped when the next spare one comes."""
         assert self._connection is not None
         base = None if frame.whole or self._base is None else self._base
-        data = keyframe.pack(frame.snapshot)
-        if base is not None:
-            beside = keyframe.pack(frame.snapshot, base.snapshot)
-            if len(beside) < keyframe.WORTH_A_BASE * len(data):
-                data = beside
-            else:
-                base = None
+        data = keyframe.pack(frame.snapshot, base.snapshot if base is not None else None)
+        if base is not None and len(data) > WORTH_A_BASE * self._base_bytes:
+            data, base = keyframe.pack(frame.snapshot), None
         if base is None and not frame.whole:
-            self._base = frame
+            self._base, self._base_bytes = frame, len(data)
         values = (frame.offset, frame.at, frame.whole, spare, base.offset if base is not None else None)
         self._change(
             "INSERT OR REPLACE INTO keyframe VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -11,7 +11,7 @@ from zlib import crc32
 
 TYPE_CHECKING = False  # not typing's: importing typing costs a keeper 4 ms and 0.5 MB
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 FORMAT_VERSION = 1
 
@@ -174,19 +174,28 @@ def restore_checksums(stripped: bytes, *, offset: int, salt: int) -> bytes:
     return b"".join(parts)
 
 
-def skim_stripped(stripped: bytes, offset: int, start: int, stop: int) -> Iterator[Skimmed]:
-    """The records in a frame's bytes, the first of which stands at ``offset``: those from ``start`` to ``stop``."""
-    unpack, position, size = _HEADER.unpack_from, 0, len(stripped)
-    while position + HEADER_BYTES <= size and offset < stop:
-        length, kind, at = unpack(stripped, position)
-        first = position + HEADER_BYTES
-        position = first + length
-        if position > size:
-            raise BadRecord("a frame that ends within a record")
-        end = offset + RECORD_OVERHEAD_BYTES + length
-        if offset >= start:
-            yield kind, at, stripped[first:position], end
-        offset = end
+def skim_stripped(pieces: Iterable[bytes], offset: int, start: int, stop: int) -> Iterator[list[Skimmed]]:
+    """The records in the pieces of a frame that begins at ``offset``: those from ``start`` to ``stop``."""
+    unpack, rest = _HEADER.unpack_from, b""
+    for piece in pieces:
+        stripped, position = rest + piece, 0
+        size, records = len(stripped), list[Skimmed]()
+        while position + HEADER_BYTES <= size and offset < stop:
+            length, kind, at = unpack(stripped, position)
+            first = position + HEADER_BYTES
+            if first + length > size:
+                break
+            position = first + length
+            end = offset + RECORD_OVERHEAD_BYTES + length
+            if offset >= start:
+                records.append((kind, at, stripped[first:position], end))
+            offset = end
+        yield records
+        if offset >= stop:
+            return
+        rest = stripped[position:]
+    if rest:
+        raise BadRecord("a frame that ends within a record")
 
 
 def chain_checksums(chain: int, checksums: bytes) -> int:

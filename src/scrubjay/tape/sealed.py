@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 from zlib import crc32
@@ -33,6 +34,7 @@ _OPTIONS: dict[int, int] = {
     zstd.CompressionParameter.checksum_flag: 1,
 }
 FRAME_BYTES = 512 << 10  # of records in one frame, so a read decompresses no more than this
+_PIECE_BYTES = 128 << 10  # of them at a time
 
 _ENTRY = Struct("<QQQI")
 _FOOTER = Struct("<QQQ32s32s8s")
@@ -73,21 +75,32 @@ def compress_frame(records: bytes) -> bytes:
 
 def decompress_frame(data: bytes, frame: Frame, end: int, *, salt: int) -> bytes:
     """The records of one frame that ends at ``end``; BadRecord if it is damaged or yields anything else."""
-    records = restore_checksums(unpack_frame(data, frame), offset=frame.offset, salt=salt)
+    records = restore_checksums(b"".join(unpack_pieces(data, frame)), offset=frame.offset, salt=salt)
     if len(records) != end - frame.offset:
         raise BadRecord(f"a frame of {len(records)} bytes where {end - frame.offset} belong")
     return records
 
 
-def unpack_frame(data: bytes, frame: Frame) -> bytes:
-    """The records of one frame as they are stored, without their checksums; BadRecord if it is damaged."""
-    # zstd's own checksum is of the records: bits that make no difference to those would go unnoticed.
+def unpack_pieces(data: bytes, frame: Frame) -> Iterator[bytes]:
+    """The records of one frame as they are stored, without their checksums, bit by bit; BadRecord if it is damaged."""
+    # zstd's own checksum is of the records: bits that make no difference to those would go unnoticed, and whoever
+    # needs only the first records would never come to it.
     if crc32(data) != frame.checksum:
         raise BadRecord("a damaged frame")
-    stripped, unused = _decompress(data)
-    if unused:
+    decompressor = zstd.ZstdDecompressor()
+    left = FRAME_BYTES
+    try:
+        while not decompressor.eof:
+            piece = decompressor.decompress(data, max_length=_PIECE_BYTES)
+            data = b""
+            left -= len(piece)
+            if left < 0 or (decompressor.needs_input and not decompressor.eof):
+                raise BadRecord("a frame that does not end")
+            yield piece
+    except zstd.ZstdError as error:
+        raise BadRecord(f"a damaged frame: {error}") from error
+    if decompressor.unused_data:
         raise BadRecord("a frame with bytes after its end")
-    return stripped
 
 
 def _decompress(data: bytes) -> tuple[bytes, int]:

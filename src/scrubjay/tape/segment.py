@@ -27,7 +27,7 @@ from scrubjay.tape.sealed import (
     decode_index,
     decompress_frame,
     salvage_index,
-    unpack_frame,
+    unpack_pieces,
 )
 
 _MISNAMED = "a segment under another one's name"
@@ -180,10 +180,10 @@ class SealedSegment:
             self._frame = (number, decompress_frame(packed, this, self.frame_end(number), salt=self._salt))
         return self._frame[1]
 
-    def skim(self, offset: int) -> Iterator[Skimmed]:
-        """The records from ``offset`` to the end of its frame; BadRecord if it is damaged."""
+    def skim(self, offset: int) -> Iterator[list[Skimmed]]:
+        """The records from ``offset`` to the end of its frame, some at a time; BadRecord if it is damaged."""
         packed, frame = self._packed(self.frame_at(offset))
-        return skim_stripped(unpack_frame(packed, frame), frame.offset, offset, self.end)
+        return skim_stripped(unpack_pieces(packed, frame), frame.offset, offset, self.end)
 
     def _packed(self, number: int) -> tuple[bytes, Frame]:
         frames = self.index.frames
