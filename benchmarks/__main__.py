@@ -17,7 +17,7 @@ from pathlib import Path
 
 import scrubjay
 from benchmarks import echo, indexing, keeper, recording, search, seek, storage
-from benchmarks.family import CommandFailed
+from benchmarks.family import CommandFailed, stolen_s
 from benchmarks.plan import MB, Plan, clean_environment
 from benchmarks.report import Report
 from benchmarks.terminal import NoEcho
@@ -42,7 +42,7 @@ def main() -> None:
     _RESULTS.mkdir(exist_ok=True)
     compileall.compile_dir(Path(scrubjay.__file__).parent, quiet=1)  # as installing a package does
     reports: list[Report] = []
-    began, load_before = time.time(), os.getloadavg()
+    began, load_before, stolen_before_s = time.time(), os.getloadavg(), stolen_s()
     print(f"{_machine()}; load average {_show_load(load_before)}\n", flush=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir, ignore_cleanup_errors=True) as folder:
         environ = clean_environment(os.environ)
@@ -55,13 +55,18 @@ def main() -> None:
     targets = [target for report in reports for target in report.targets]
     print("\n".join(target.describe() for target in targets))
     met = sum(target.met for target in targets)
-    print(f"\n{met} of {len(targets)} targets met; load average at the end {_show_load(os.getloadavg())}")
+    stolen = (stolen_s() - stolen_before_s) / (time.time() - began) / (os.cpu_count() or 1)
+    print(
+        f"\n{met} of {len(targets)} targets met; load average at the end {_show_load(os.getloadavg())}; "
+        f"{stolen:.1%} of the processors' time was given to others by the host"
+    )
     if options.json is not None:
         facts = {
             "machine": _machine(),
             "began": began,
             "load_before": load_before,
             "load_after": os.getloadavg(),
+            "stolen": stolen,
             "runs": options.runs,
             "size_mb": plan.size_bytes // MB,
             "longest_mb": plan.longest_bytes // MB,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +79,26 @@ def reap_ended() -> None:
 def spent_cpu_s(pid: int) -> float:
     """CPU time of a running process up to this moment."""
     return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3), which Python does not have
+
+
+@contextmanager
+def one_core(*pids: int) -> Generator[None]:
+    """Keep this process and some others on one core, and those that are started meanwhile."""
+    before = os.sched_getaffinity(0)
+    for pid in (0, *pids):
+        os.sched_setaffinity(pid, {max(before)})
+    try:
+        yield
+    finally:
+        for pid in (0, *pids):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(pid, before)
+
+
+def stolen_s() -> float:
+    """Time of this machine's processors that its host has given to others since it was started."""
+    fields = Path("/proc/stat").read_text().splitlines()[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def _zombie_cpu_s(pid: int) -> tuple[float, float]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.corpus import Output, Recording, recordings
 
-from benchmarks.family import spent_cpu_s
+from benchmarks.family import one_core, spent_cpu_s
 from benchmarks.plan import MB, Plan
 from benchmarks.report import Cell, Report, Table, Target, middle
 from benchmarks.tapes import Portion, drawn_frames, flood, make_keyframes, printed_lines, record, up_to
@@ -74,7 +72,7 @@ def measure(plan: Plan) -> Report:
     report = Report("indexing")
     home = Home(plan.folder / "indexing")
     subjects = list(_subjects(home, plan.size_bytes // _SHARE))
-    with _one_core(), Workers() as workers:
+    with one_core(), Workers() as workers:
         _ = workers.identity  # once it has said this it has started
         for _ in range(plan.runs):
             for subject in subjects:
@@ -186,17 +184,6 @@ def _size_table(subjects: Sequence[_Subject]) -> Table:
         )
     note = "an index with nothing in it has some pages, too, which is what a tape of seconds mostly pays for"
     return Table("size of indexes beside sealed tapes", _SIZE_COLUMNS, rows, (note,))
-
-
-@contextmanager
-def _one_core() -> Generator[None]:
-    """Keep this process and those it starts on one core."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(before)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
 
 
 def _worker_cpu_s(workers: Workers) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from benchmarks.family import spent_cpu_s
+from benchmarks.family import one_core, spent_cpu_s
 from benchmarks.plan import MB, SCRUBJAY, Plan
 from benchmarks.player import NoPlayer, Player, open_player
 from benchmarks.report import Cell, Report, Table, Target, middle, percentile
@@ -85,12 +85,13 @@ def measure(plan: Plan) -> Report:
             for size_mb in sizes_mb
             if size_mb * MB <= plan.longest_bytes
         ]
-        _seek_everywhere(recordings, workers)
+        with one_core(*workers.pids):
+            _seek_everywhere(recordings, workers)
         for recording in recordings:
             _feed_from_start(recording, workers)
         report.tables.append(_seek_table(recordings))
         report.targets += _seek_targets(recordings)
-        _compare_with_player(plan, report, home, [one for one in recordings if one.size_mb <= PLAYED_MB])
+        _compare_with_player(plan, report, home, [one for one in recordings if one.size_mb <= PLAYED_MB], workers)
     return report
 
 
@@ -124,6 +125,11 @@ def _seek(replay: Replay, at: int) -> _Sought:
     sought = time.perf_counter()
     text = frame.picture.text
     return _Sought((sought - began) * 1e3, (time.perf_counter() - began) * 1e3, text)
+
+
+def _seek_all(replay: Replay, instants: Sequence[int], workers: Workers) -> list[_Sought]:
+    with one_core(*workers.pids):
+        return [_seek(replay, at) for at in instants]
 
 
 def _cpu_s(workers: Workers) -> float:
@@ -188,7 +194,9 @@ def _seek_table(recordings: Sequence[_Recording]) -> Table:
         "CPU: of all processes, with text; others on the machine disturb it less than the time that passes",
         "from start: everything before an instant fed to the same engine, median over instants at even distances",
     )
-    return Table(f"seek to random instants, {SEEKS} in each recording", _COLUMNS, rows, notes)
+    return Table(
+        f"seek to random instants, {SEEKS} in each recording, all processes on one core", _COLUMNS, rows, notes
+    )
 
 
 def _seek_targets(recordings: Sequence[_Recording]) -> Iterator[Target]:
@@ -204,7 +212,9 @@ def _seek_targets(recordings: Sequence[_Recording]) -> Iterator[Target]:
             yield Target(what, ratio, LENGTH_LIMIT, "times")
 
 
-def _compare_with_player(plan: Plan, report: Report, home: Home, recordings: Sequence[_Recording]) -> None:
+def _compare_with_player(
+    plan: Plan, report: Report, home: Home, recordings: Sequence[_Recording], workers: Workers
+) -> None:
     folder = plan.folder / "web"
     folder.mkdir()
     rows: list[tuple[Cell, ...]] = []
@@ -213,28 +223,30 @@ def _compare_with_player(plan: Plan, report: Report, home: Home, recordings: Seq
         with open_player(folder) as player:
             name = player.name
             for recording in recordings:
-                rows += _play(plan, report, home, player, recording)
+                rows += _play(plan, report, home, player, recording, workers)
     except NoPlayer as error:
         rows.append(_no_player(str(error)))
     notes = (
         "promise: until that of seek is kept, drawn: until the screen is there, medians",
-        "ours: of the same instants just before and after; ratio: of drawn to ours, and to ours with text",
+        "ours: on one core, of the same instants just before and after; ratio: of drawn to ours, and to ours with text",
         "same text: on how many of its screens the letters and digits are ours",
     )
     title = f"seek in {name} in headless Chromium, {_PLAYER_SEEKS} random instants of the same recordings"
     report.tables.append(Table(title, _PLAYER_COLUMNS, rows, notes))
 
 
-def _play(plan: Plan, report: Report, home: Home, player: Player, recording: _Recording) -> Iterator[tuple[Cell, ...]]:
+def _play(
+    plan: Plan, report: Report, home: Home, player: Player, recording: _Recording, workers: Workers
+) -> Iterator[tuple[Cell, ...]]:
     rng = Random(SEED)
     instants = [rng.randrange(recording.replay.duration) for _ in range(_PLAYER_SEEKS)]
     for form in ("plain", "segmented"):
         segmented = form == "segmented"
         try:
             path = _export(plan, home, recording.pod, segmented=segmented)
-            before = [_seek(recording.replay, at) for at in instants]
+            before = _seek_all(recording.replay, instants, workers)
             played = player.seek(path.relative_to(plan.folder / "web").as_posix(), instants, segmented=segmented)
-            after = [_seek(recording.replay, at) for at in instants]
+            after = _seek_all(recording.replay, instants, workers)
         except NoPlayer as error:
             yield _no_player(f"{recording}, {form}: {error}")
             continue

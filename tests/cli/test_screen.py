@@ -121,3 +121,8 @@ def test_a_screen_the_engine_fails_on_is_said_to_be_unavailable(counted: Jay) ->
 
 def test_it_needs_a_pod(jay: Jay) -> None:
     assert "there is no pod 'x'" in jay.error("screen", "x", code=1)
+
+
+def test_json_is_asked_for_as_everywhere(counted: Jay) -> None:
+    assert counted("screen", "count", "--json").stdout == counted("screen", "count", "--format", "json").stdout
+    assert "choose one of them" in counted.error("screen", "count", "--json", "--format", "html", code=2)

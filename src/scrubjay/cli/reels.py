@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 
 from scrubjay.cli.context import progress
 from scrubjay.errors import NotATape
@@ -45,20 +45,18 @@ class _Bar:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._shown = progress("", 0)
-        self._step = None
+        self._shown = ExitStack()
+        self._step: Callable[[int], None] | None = None
         self._done = 0
 
     def update(self, done: int, total: int) -> None:
         if done < self._done or self._step is None:
             self.close()
-            self._shown = progress(f"indexing {self._name}", total)
-            self._step = self._shown.__enter__()
+            self._step = self._shown.enter_context(progress(f"indexing {self._name}", total))
             self._done = 0
         self._step(done - self._done)
         self._done = done
 
     def close(self) -> None:
-        if self._step is not None:
-            self._shown.__exit__(None, None, None)
-            self._step = None
+        self._shown.close()
+        self._step = None

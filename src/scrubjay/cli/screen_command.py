@@ -7,8 +7,9 @@ from typing import Literal, get_args
 
 import click
 
-from scrubjay.cli.context import Context, emit, pass_context, pod_argument, say
+from scrubjay.cli.context import Context, emit, json_option, pass_context, pod_argument, say
 from scrubjay.cli.reels import open_reel
+from scrubjay.errors import BadInput
 from scrubjay.replay.frame import Frame
 from scrubjay.replay.reel import Reel
 from scrubjay.screen.ansi import encode_ansi
@@ -30,10 +31,15 @@ _TITLE_MAX = 256  # characters of a title that anybody is shown
 @click.option(
     "--scrollback", type=click.IntRange(min=0), default=0, metavar="ROWS", help="Of what scrolled off before."
 )
+@json_option
 @pass_context
-def command(context: Context, pod: str, raw_at: str | None, format_: Format | None, scrollback: int) -> int:
+def command(
+    context: Context, pod: str, raw_at: str | None, format_: Format | None, scrollback: int, *, as_json: bool
+) -> int:
     """Print the screen of a pod as it is, was at the end, or was at an instant."""
-    chosen = format_ or ("ansi" if sys.stdout.isatty() else "text")
+    if as_json and format_ not in (None, "json"):
+        raise BadInput(f"--json and --format {format_}", hint="choose one of them")
+    chosen = "json" if as_json else format_ or ("ansi" if sys.stdout.isatty() else "text")
     with open_reel(context.home, pod) as reel:
         frame = _find(reel, raw_at, scrollback)
     if chosen == "json":
