@@ -291,6 +291,8 @@ class Indexer:
             return False
         if self._since_bytes >= KEYFRAME_MAX_BYTES:
             return True
+        if self._keyframes.small:
+            return True  # they take no room on the disk
         self._ask_at_bytes += KEYFRAME_BYTES // 4
         self._weigh()
         return self._covered.kept_bytes + self._keyframe_bytes <= KEYFRAME_BUDGET * self._covered.stored_bytes
