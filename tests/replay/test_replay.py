@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from recorded import WALL_US, cut_up, head, mark, open_replay, output, record_tape, resize
@@ -11,6 +12,7 @@ from recorded import WALL_US, cut_up, head, mark, open_replay, output, record_ta
 from crashes import crashing_stream
 from scrubjay.replay import replay as replay_module
 from scrubjay.replay.workers import Workers
+from scrubjay.tape.reader import Tape
 from tape.tapes import TapeOnDisk
 
 SECOND = 1_000_000
@@ -113,6 +115,23 @@ def test_frames_are_the_screens_that_look_different(counting: TapeOnDisk, worker
 
     assert [frame.picture.text for frame in frames] == ["one", "two", "three", "four"]
     assert [frame.at for frame in frames] == [1_500_000, 2 * SECOND, 3 * SECOND, 4 * SECOND]
+
+
+def test_frame_after_frame_the_tape_is_read_once(
+    counting: TapeOnDisk, workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay = open_replay(counting, workers)
+    walks: list[int] = []
+
+    def skim(tape: Tape, offset: int = 0, *, of: Any = Tape.skim) -> Any:
+        walks.append(offset)
+        return of(tape, offset)
+
+    monkeypatch.setattr(Tape, "skim", skim)
+    frames = list(replay.frames(0, replay.duration))
+
+    assert [frame.picture.text for frame in frames] == ["", "one", "two", "three", "four", "five"]
+    assert len(walks) == 3  # to the first frame, to the end of its record, and once over everything
 
 
 def test_playing_waits_between_frames_but_not_longer_than_the_idle_limit(

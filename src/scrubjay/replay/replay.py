@@ -7,9 +7,10 @@ grow with the tape. Not safe for threads: one Replay is one terminal.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 from scrubjay.replay.frame import Frame
 from scrubjay.replay.indexer import (
@@ -24,7 +25,7 @@ from scrubjay.replay.indexer import (
 from scrubjay.replay.keyframes import Hole, Keyframe, Keyframes
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.picture import DEFAULT_SIZE
-from scrubjay.tape.format import HEADER_BYTES, RECORD_OVERHEAD_BYTES, Kind
+from scrubjay.tape.format import HEADER_BYTES, RECORD_OVERHEAD_BYTES, Kind, Skimmed
 from scrubjay.tape.reader import Damage, Tape
 from scrubjay.tape.record import Record, decode_json
 
@@ -54,6 +55,7 @@ class Replay:
         self._restored = 0  # where the keyframe was that it went on from
         self._shown_end = 0  # after the last output that is on the screen
         self._size = DEFAULT_SIZE
+        self._reading: _Reading | None = None
         self.slow = False  #: whether there was no keyframe where one was needed
         self.refresh()
         if keyframes.small:
@@ -171,11 +173,14 @@ class Replay:
         assert self._offset is not None
         shown = _Shown(self._terminal)
         position = self._offset
-        for item in self.tape.skim(self._offset):
+        held, rest = self._read_on(position)
+        self._reading = None
+        for item in chain(held, rest):
             if isinstance(item, Damage):
                 continue
             kind, then, payload, end = item
             if at is not None and then > at:
+                self._reading = _Reading(position, item, rest)
                 break
             if offset is not None and end > offset:
                 part = offset - (end - len(payload) - (RECORD_OVERHEAD_BYTES - HEADER_BYTES))
@@ -185,6 +190,7 @@ class Replay:
                     shown.flush()
                     self._at, self._offset = then, None
                     return
+                self._reading = _Reading(position, item, rest)
                 break
             if kind == Kind.OUTPUT:
                 if then - self._at >= APART_US:
@@ -197,6 +203,11 @@ class Replay:
             position, self._at = end, then
         shown.flush()
         self._offset = position
+
+    def _read_on(self, offset: int) -> tuple[Sequence[Skimmed | Damage], Iterator[Skimmed | Damage]]:
+        """What is on the tape from an offset: where the last walk stopped, what it had come to and the rest of it."""
+        last = self._reading
+        return ([last.item], last.rest) if last is not None and last.offset == offset else ([], self.tape.skim(offset))
 
     def _take_size(self, kind: int, payload: bytes, end: int) -> None:
         if kind == Kind.RESIZE:
@@ -341,6 +352,14 @@ class Replay:
     def idle(self) -> list[tuple[int, int]]:
         """Stretches in which nothing was shown."""
         return self._covered.idle
+
+
+class _Reading(NamedTuple):
+    """A walk over a tape that stopped before an item."""
+
+    offset: int
+    item: Skimmed | Damage
+    rest: Iterator[Skimmed | Damage]
 
 
 class _Shown:

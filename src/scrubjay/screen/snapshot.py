@@ -28,6 +28,7 @@ _STYLE = Struct("<4s4s4sH")
 _U16, _U32, _RGB = Struct("<H"), Struct("<I"), Struct("3B")
 _WORDS = {0: ("B", 1), 1: ("H", 2), 2: ("I", 4), 3: ("Q", 8)}
 _GRAPHEME = Struct("<HHH")
+_ROWS_KEPT = 1024  # drawn ones, some kB each
 
 # The engine's modes in the order of the bits that hold them: number, and whether it is an ANSI one.
 MODES: tuple[tuple[int, bool], ...] = (
@@ -38,6 +39,7 @@ MODES: tuple[tuple[int, bool], ...] = (
 )
 _MODE_BITS: dict[tuple[int, bool], int] = {mode: bit for bit, mode in enumerate(MODES)}
 _SHAPES = ("bar", "block", "underline", "block")
+_BLANKS = bytes(code if 0x20 <= code < 0x7F else 0x20 for code in range(256))
 WIDE, WIDE_TAIL, WIDE_HEAD = 1, 2, 3  # of a cell: holds a wide character, its second half, or could not hold one
 
 
@@ -64,19 +66,37 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Meanings:
+    """What the ids of styles and links mean in one page."""
+
+    raw: bytes
+    styles: dict[int, bytes] = field(compare=False)
+    links: dict[int, Link] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One row: words of the engine, and what their ids mean."""
 
     flags: int
     words: tuple[int, ...]
-    styles: dict[int, bytes]
-    links: dict[int, Link]
+    ids: Meanings
     more: dict[int, tuple[int, ...]]  #: by column
 
     @property
     def wrapped(self) -> bool:
         """Whether the next row continues it."""
         return bool(self.flags & 1)
+
+    @property
+    def styles(self) -> dict[int, bytes]:
+        """What its styles are."""
+        return self.ids.styles
+
+    @property
+    def links(self) -> dict[int, Link]:
+        """Where its links lead."""
+        return self.ids.links
 
     def cells(self) -> list[Cell]:
         """The cells the row was given; those to the right of them are blank."""
@@ -95,18 +115,23 @@ class Row:
 
     def line(self) -> Line:
         """The row as it is drawn."""
+        # Most rows of a screen are those of the one before.
+        return _draw_again(self.words, self.ids, self.wrapped) if not self.more else self.draw()
+
+    def draw(self) -> Line:
+        """The same, made anew."""
         spans: list[Span] = []
         column = 0
         # Style and link of a cell, and for erased cells their background: what spans are made of.
-        for key, group in groupby(self.words, _look):
-            words = list(group)
-            spans.append(self._span(key, words, column))
-            column += len(words)
+        for key, group in groupby(map(_look, self.words)):
+            end = column + len(list(group))
+            spans.append(self._span(key, self.words[column:end], column))
+            column = end
         while spans and spans[-1].style == PLAIN and spans[-1].link is None and not spans[-1].text.strip():
             spans.pop()
         return Line(tuple(spans), self.wrapped)
 
-    def _span(self, key: int, words: list[int], column: int) -> Span:
+    def _span(self, key: int, words: tuple[int, ...], column: int) -> Span:
         kind = key & 3
         if kind >= 2:
             content = key >> 2 & 0xFFFFFF
@@ -117,7 +142,7 @@ class Row:
         if self.more and any(column <= x < column + len(words) for x in self.more):
             text = "".join([self._characters(word, column + i) for i, word in enumerate(words)])
         else:
-            text = "".join([_character(word >> 2 & 0x1FFFFF) for word in words if word >> 42 & 3 != WIDE_TAIL])
+            text = _text(words)
         style = PLAIN if packed is None else read_style(packed)
         return Span(text, len(words), style, None if link is None else link.uri.decode("utf-8", "replace"))
 
@@ -133,6 +158,14 @@ def _look(word: int) -> int:
     if word & 2:
         return word & 0x3FFFFFF  # an erased cell: kind and background
     return word & 0xFFFF_03FF_FC00_0000  # kind 0, style and link
+
+
+def _text(words: tuple[int, ...]) -> str:
+    """What cells say that hold one code point each."""
+    codes = [word >> 2 & 0x1FFFFF for word in words]
+    if max(codes) < 0x80 and max(words) < 1 << 42:  # nothing wide, and no half of it
+        return bytes(codes).translate(_BLANKS).decode()
+    return "".join([_character(code) for word, code in zip(words, codes, strict=True) if word >> 42 & 3 != WIDE_TAIL])
 
 
 def _character(code: int) -> str:
@@ -423,7 +456,7 @@ def _read_link(data: bytes, position: int) -> tuple[Link, int]:
 
 def _read_page(data: bytes) -> list[Row]:
     _, row_count, style_count, link_count, *_ = _PAGE.unpack_from(data)
-    position = _PAGE.size
+    position = first = _PAGE.size
     styles: dict[int, bytes] = {}
     for _ in range(style_count):
         styles[_U16.unpack_from(data, position)[0]] = data[position + 2 : position + 18]
@@ -432,17 +465,15 @@ def _read_page(data: bytes) -> list[Row]:
     for _ in range(link_count):
         (number,) = _U16.unpack_from(data, position)
         links[number], position = _read_link(data, position + 2)
+    ids = Meanings(data[first:position], styles, links)
     rows: list[Row] = []
     for _ in range(row_count):
         flags = data[position]
         (count,) = _U16.unpack_from(data, position + 1)
         code, width = _WORDS[flags >> 4 & 3]
         position += 3
-        words = _words(count, code).unpack_from(data, position)
-        if width <= 2:  # the engine leaves the two bits of the kind out where all are text
-            words = tuple([word << 2 for word in words])
         more: dict[int, tuple[int, ...]] = {}
-        rows.append(Row(flags & 15, words, styles, links, more))
+        rows.append(Row(flags & 15, _read_words(data[position : position + count * width], code, width), ids, more))
         position += count * width
     (count,) = _U32.unpack_from(data, position)
     position += 4
@@ -459,6 +490,18 @@ def _check_end(data: bytes, position: int) -> None:
     """A part that was cut short says nothing by itself: what is taken of it is only shorter than it should be."""
     if position != len(data):
         raise BadSnapshot("a record that was cut")
+
+
+@lru_cache(maxsize=_ROWS_KEPT)
+def _draw_again(words: tuple[int, ...], ids: Meanings, wrapped: bool) -> Line:  # noqa: FBT001
+    return Row(int(wrapped), words, ids, {}).draw()
+
+
+@lru_cache(maxsize=_ROWS_KEPT)
+def _read_words(data: bytes, code: str, width: int) -> tuple[int, ...]:
+    words = _words(len(data) // width, code).unpack(data)
+    # The engine leaves the two bits of the kind out where all are text.
+    return tuple([word << 2 for word in words]) if width <= 2 else words
 
 
 @lru_cache(maxsize=4096)
