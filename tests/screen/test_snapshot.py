@@ -94,6 +94,15 @@ def test_no_control_character_is_ever_part_of_a_text() -> None:
     assert _line("a\x7fb").text == "a b"
 
 
+def test_a_row_says_what_its_line_says_however_it_is_asked() -> None:
+    rng = random.Random(11)
+    for _ in range(sized(100, 2000)):
+        state = _read(random_stream(rng, _COLS, _ROWS, 2000))
+        for row in (*state.screen.rows, *state.screen.history):
+            assert row.text().rstrip() == row.line().text
+            assert row.line() == row.draw()
+
+
 def test_line_drawing_is_read_as_what_it_draws() -> None:
     assert _line("\x1b(0lqqk\x1b(Blqqk").text == "┌──┐lqqk"
     assert _line("\x1b)0\x0elqk\x0flqk").text == "┌─┐lqk"

@@ -123,7 +123,7 @@ class _Reader:
         self._known_rows = len(history)
         if self._state is None:
             return
-        shown = [row.line().text for row in self._state.screen.rows]
+        shown = [row.text().rstrip() for row in self._state.screen.rows]
         if self._state.active == 1:
             yield from self._stage.look(shown, at)
             return
@@ -149,7 +149,7 @@ class _Reader:
         yield from self._stage.leave(at)
         if self._state is not None:
             rows = self._state.screens[0].rows
-            used = max((y + 1 for y, row in enumerate(rows) if row.line().text), default=0)
+            used = max((y + 1 for y, row in enumerate(rows) if row.text().rstrip()), default=0)
             yield from self._join(rows[:used])
         if self._begun:
             yield from self._news([self._begun])
@@ -157,11 +157,10 @@ class _Reader:
     def _join(self, rows: Iterable[Row]) -> Iterator[str]:
         """Lines out of the rows they were wrapped into."""
         for row in rows:
-            line = row.line()
             if row.wrapped:
-                self._begun += "".join([span.text for span in line.spans])
+                self._begun += row.text()
             else:
-                whole, self._begun = self._begun + line.text, ""
+                whole, self._begun = (self._begun + row.text()).rstrip(), ""
                 yield from self._news([whole])
 
     def _news(self, lines: Iterable[str]) -> Iterator[str]:
