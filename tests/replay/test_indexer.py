@@ -132,6 +132,20 @@ def test_every_line_of_a_log_is_taken_once_with_an_offset_near_it(tmp_path: Path
     assert sorted(whole) == sorted(f"line number {n}" for n in range(2000))
 
 
+@pytest.mark.parametrize("cols", [20, 120, 1000])
+@pytest.mark.parametrize("portion", [500, 60_000])
+def test_short_lines_are_taken_before_the_terminal_forgets_them(
+    tmp_path: Path, workers: Workers, cols: int, portion: int
+) -> None:
+    words = [f"{n:x}" for n in range(30_000)]
+    lines = "".join(f"{word}\r\n" for word in words).encode()
+    contents = [output(n, lines[n : n + portion]) for n in range(0, len(lines), portion)]
+    rows = Rows()
+    _index(record_tape(tmp_path / "pod", [head(cols, 24), *contents]), workers, rows)
+
+    assert sorted(rows.texts) == sorted(words)
+
+
 def test_a_line_of_a_flood_is_on_the_screen_at_its_offset(tmp_path: Path, workers: Workers) -> None:
     rng = Random(7)
     lines = b"".join(b"line %d %s\r\n" % (n, b"x" * rng.randrange(50)) for n in range(20_000))

@@ -15,6 +15,7 @@ from scrubjay.replay.keyframes import CannotKeep, Covered, Hole, Keyframe, Keyfr
 from scrubjay.replay.rows import Row
 from scrubjay.replay.typed import TypedLines
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
+from scrubjay.screen.engine import SCROLLBACK_BYTES
 from scrubjay.screen.keyframe import stored_estimate
 from scrubjay.screen.picture import DEFAULT_SIZE
 from scrubjay.screen.snapshot import read_size
@@ -134,7 +135,7 @@ class Indexer:
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._settling = False
-        self._unlooked = 0  # bytes fed since rows were last taken
+        self._unlooked = self._unlooked_rows = 0  # bytes and lines fed since rows were last taken
         self._looked_at = self._at
         self._output_at = self._at
         self._typed = TypedLines()
@@ -184,7 +185,7 @@ class Indexer:
             self._look_before(at, payload)
         if self._pending_bytes >= APART_BYTES and at - self._output_at >= APART_US:
             self._flush()
-        if self._settling and (len(payload) > LOOK_BYTES or _ERASE_HISTORY in payload):
+        if self._settling and (self._is_much(payload) or _ERASE_HISTORY in payload):
             self._take_slices(payload, after)
         else:
             self._pending.append(payload)
@@ -209,9 +210,10 @@ class Indexer:
         first = after - len(payload) - RECORD_OVERHEAD_BYTES + HEADER_BYTES
         self._flush()
         start = 0
+        most = min(LOOK_BYTES, self._look_rows) if payload.count(b"\n") > self._look_rows else LOOK_BYTES
         while start < len(payload):
-            erase = payload.find(_ERASE_HISTORY, start + 1, start + LOOK_BYTES)
-            stop = erase if erase >= 0 else min(start + LOOK_BYTES, len(payload))
+            erase = payload.find(_ERASE_HISTORY, start + 1, start + most)
+            stop = erase if erase >= 0 else min(start + most, len(payload))
             self._offset = first + stop
             self._terminal.feed(payload[start:stop], offset=self._offset)
             self._look(whole=False)
@@ -221,14 +223,24 @@ class Indexer:
         """Take the rows that stand before this output changes them."""
         if at - self._output_at >= PAUSE_US or at - self._looked_at >= LOOK_US:
             self._look(whole=True, until=at)
-        elif self._unlooked >= LOOK_BYTES:
+        elif self._unlooked >= LOOK_BYTES or self._unlooked_rows + payload.count(b"\n") > self._look_rows:
             self._look(whole=False)
         self._unlooked += len(payload)
+        self._unlooked_rows += payload.count(b"\n")
+
+    def _is_much(self, payload: bytes) -> bool:
+        """Whether more may scroll off within it than a terminal keeps."""
+        return len(payload) > LOOK_BYTES or payload.count(b"\n") > self._look_rows
+
+    @property
+    def _look_rows(self) -> int:
+        """How many rows may scroll off before they are taken: half of what a terminal keeps."""
+        return max(1, SCROLLBACK_BYTES // (16 * self._size[0]))
 
     def _look(self, *, whole: bool, until: int | None = None) -> None:
         self._flush()
         self._terminal.look(self._output_at, self._offset, whole=whole, until=until)
-        self._unlooked = 0
+        self._unlooked = self._unlooked_rows = 0
         if whole:
             self._looked_at = self._output_at
 
