@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from recorded import WALL_US, cut_up, head, mark, open_replay, output, record_tape, resize
+from recorded import WALL_US, cut_up, differences, head, mark, open_replay, output, record_tape, resize, truth_of
 
 from crashes import crashing_stream
 from scrubjay.replay import replay as replay_module
@@ -156,6 +156,31 @@ def test_a_resize_is_shown_at_its_instant(tmp_path: Path, workers: Workers) -> N
     sizes = [(replay.seek(at).picture.cols, replay.seek(at).picture.rows) for at in (5, SECOND, 3 * SECOND)]
 
     assert sizes == [(40, 5), (100, 30), (100, 30)]
+
+
+@pytest.mark.parametrize("saved", [b"", b"\x1b7"])
+def test_lines_that_scrolled_off_come_back_in_a_larger_terminal(tmp_path: Path, workers: Workers, saved: bytes) -> None:
+    # A cursor that was saved where the next character wraps is what the engine cannot restore in a wider terminal:
+    # after that resize there is no keyframe.
+    lines = b"".join(b"%d\r\n" % n for n in range(50)) + b"x" * 20 + saved
+    contents = [
+        output(SECOND, lines),
+        resize(2 * SECOND, 30, 12),
+        output(3 * SECOND, b"end"),
+        resize(4 * SECOND, 25, 4),
+    ]
+    tape = record_tape(tmp_path / "pod", [head(20, 5), output(1, b"first\r\n"), *contents])
+    replay = open_replay(tape, workers)
+    replay.index()
+
+    for history in (0, 100):
+        for at in (SECOND, 2 * SECOND, 3 * SECOND, 4 * SECOND):
+            frame = replay.seek(at, history=history)
+            truth = truth_of(frame, tape)
+            assert truth is not None
+            assert differences(frame.snapshot, truth, history=history) == [], (at, history)
+            assert replay.seek_offset(frame.offset, history=history).snapshot == frame.snapshot
+    assert replay.seek(3 * SECOND).picture.lines[0].text == "39"
 
 
 def test_marks_are_found_also_after_the_keyframes(tmp_path: Path, workers: Workers) -> None:

@@ -52,6 +52,7 @@ class Replay:
         self._terminal = WorkerTerminal(workers, *DEFAULT_SIZE)
         self._offset: int | None = None  # of the record after what is on the screen; None if that is no record's end
         self._at = 0
+        self._has_scrollback = True  # or what scrolls off is gone
         self._restored = 0  # where the keyframe was that it went on from
         self._shown_end = 0  # after the last output that is on the screen
         self._size = DEFAULT_SIZE
@@ -124,7 +125,9 @@ class Replay:
         frame = self._keyframes.nearest(at, whole=history > 0)
         if not self._is_on_the_way(frame, self._at <= at, history):
             self._restore(frame, scrollback=history > 0)
-        self._advance(at=at)
+        if not self._advance(at=at):
+            self._restore(self._keyframes.nearest(at, whole=True), scrollback=True)
+            self._advance(at=at)
         return self._frame(history)
 
     def seek_offset(self, offset: int, *, history: int = 0) -> Frame:
@@ -134,7 +137,9 @@ class Replay:
             frame = self._keyframes.nearest_offset(offset, whole=history > 0)
             if not self._is_on_the_way(frame, self._offset is not None and self._offset <= offset, history):
                 self._restore(frame, scrollback=history > 0)
-        self._advance(offset=offset)
+        if not self._advance(offset=offset):
+            self._restore(self._keyframes.nearest_offset(offset, whole=True), scrollback=True)
+            self._advance(offset=offset)
         return self._frame(history)
 
     def _come_near(self, at: int) -> None:
@@ -160,6 +165,7 @@ class Replay:
         return frame is None or frame.offset <= self._offset
 
     def _restore(self, frame: Keyframe | None, *, scrollback: bool) -> None:
+        self._has_scrollback = scrollback or frame is None
         if frame is None:
             self._offset, self._at, self._restored, self._shown_end = 0, 0, 0, 0
             self._terminal.begin(*DEFAULT_SIZE)
@@ -168,8 +174,11 @@ class Replay:
             self._restored = self._shown_end = frame.offset
             self._terminal.restore(frame.snapshot, offset=frame.offset, scrollback=scrollback)
 
-    def _advance(self, *, at: int | None = None, offset: int | None = None) -> None:
-        """Feed the records up to an instant, or the bytes up to an offset."""
+    def _advance(self, *, at: int | None = None, offset: int | None = None) -> bool:
+        """Feed the records up to an instant, or the bytes up to an offset.
+
+        False at a resize that needs what scrolled off before, because lines are rewrapped, where there is none of it.
+        """
         assert self._offset is not None
         shown = _Shown(self._terminal)
         position = self._offset
@@ -189,7 +198,7 @@ class Replay:
                     shown.add(payload[:part], offset)
                     shown.flush()
                     self._at, self._offset = then, None
-                    return
+                    return True
                 self._reading = _Reading(position, item, rest)
                 break
             if kind == Kind.OUTPUT:
@@ -199,29 +208,34 @@ class Replay:
                 self._shown_end = end
             elif kind in (Kind.RESIZE, Kind.HEAD):
                 shown.flush()
-                self._take_size(kind, payload, end)
+                if not self._take_size(kind, payload, end):
+                    return False
             position, self._at = end, then
         shown.flush()
         self._offset = position
+        return True
 
     def _read_on(self, offset: int) -> tuple[Sequence[Skimmed | Damage], Iterator[Skimmed | Damage]]:
         """What is on the tape from an offset: where the last walk stopped, what it had come to and the rest of it."""
         last = self._reading
         return ([last.item], last.rest) if last is not None and last.offset == offset else ([], self.tape.skim(offset))
 
-    def _take_size(self, kind: int, payload: bytes, end: int) -> None:
+    def _take_size(self, kind: int, payload: bytes, end: int) -> bool:
+        if kind == Kind.RESIZE and self._has_scrollback:
+            self._terminal.resize(*Record(0, kind, 0, payload, 0).size(), offset=end)
+            return True
         if kind == Kind.RESIZE:
             frame = self._keyframes.nearest_offset(end)
-            if frame is not None and frame.offset == end:
-                # Lines are rewrapped with those that scrolled off, which only the engine that made it had.
-                self._terminal.restore(frame.snapshot, offset=end, scrollback=False)
-            else:
-                self._terminal.resize(*Record(0, kind, 0, payload, 0).size(), offset=end)
-            return
+            if frame is None or frame.offset != end:
+                return False  # the engine could not say there what it would need to go on
+            self._terminal.restore(frame.snapshot, offset=end, scrollback=False)
+            return True
         head = decode_json(payload)
         cols, rows = head.get("cols"), head.get("rows")
         if isinstance(cols, int) and isinstance(rows, int):
             self._terminal.begin(cols, rows, offset=end)
+            self._has_scrollback = True
+        return True
 
     def _frame(self, history: int) -> Frame:
         """What is on the screen."""
