@@ -13,3 +13,13 @@ def crashing_stream() -> tuple[tuple[int, int], bytes]:
     )
     shifts = b"".join(b"\x1b[%d;1H\x1b[%dM\x1b[%dL" % (y, y % 50 + 1, y % 7) for y in range(1, 300))
     return (300, 300), links + shifts
+
+
+def crashing_after_resize() -> tuple[tuple[int, int], bytes, tuple[int, int], bytes]:
+    """A size, output, a smaller size, and output that ends the engine with a segmentation fault.
+
+    Clusters (mode 2027) in a line that was deleted on a terminal that became very small; found by a random stream.
+    """
+    before = b"l\x1b[?2027h;41tatus \x94"
+    after = b"[2E\x1b[?1049h\x1b[;2r\x1b[?1049l\x1b[M\xe6\x97\xa4\xa8\xa4\xb8\xe0\xa5\x8d\xe0\xa4\xa4"
+    return (80, 24), before, (5, 3), after

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from recorded import WALL_US, cut_up, differences, head, mark, open_replay, output, record_tape, resize, truth_of
 
-from crashes import crashing_stream
+from crashes import crashing_after_resize, crashing_stream
 from scrubjay.replay import replay as replay_module
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.reader import Tape
@@ -242,6 +242,21 @@ def test_where_the_engine_crashes_the_screen_is_unavailable_and_there_again_late
     assert "engine failed" in (there.unavailable or "")
     assert (after.unavailable, after.picture.text) == (None, "after")
     assert "engine failed" in (after.doubtful or "")
+
+
+def test_it_is_the_same_where_a_resize_is_part_of_the_crash(tmp_path: Path, workers: Workers) -> None:
+    size, first, smaller, then = crashing_after_resize()
+    contents = [output(SECOND, first), resize(2 * SECOND, *smaller), output(3 * SECOND, then + b"." * 5000)]
+    after = [output(5 * SECOND, b"\x1bcafter"), output(6 * SECOND, b".")]
+    tape = record_tape(tmp_path / "pod", [head(*size), *contents, *after])
+    replay = open_replay(tape, workers)
+    replay.index()
+
+    shown = [replay.seek(at * SECOND) for at in (2, 3, 6)]
+
+    assert [frame.unavailable is None for frame in shown] == [True, False, True]
+    assert shown[2].picture.text == "after\n."
+    assert "engine failed" in (shown[2].doubtful or "")
 
 
 def test_scrollback_is_there_on_request(tmp_path: Path, workers: Workers) -> None:

@@ -144,7 +144,7 @@ class Indexer:
         self._since_bytes = self._since_records = 0
         self._ask_at_bytes = KEYFRAME_BYTES
         self._since_whole = 0
-        self._keyframe_bytes = 2048  # what the last one took
+        self._keyframe_bytes = self._last_whole_bytes = 2048  # what the last ones took
         self._resized = False
         self._ended = False
 
@@ -315,9 +315,21 @@ class Indexer:
         self._unweighed.clear()
 
     def _keep_keyframe(self) -> None:
+        resized = self._resized
+        if not self._keep():
+            return
         # One with history is kept beside that of the screen, which is the one to seek from: a hundredth of the size.
-        if self._keep() and self._since_whole >= WHOLE_BYTES and self._keep_whole(spare=False):
-            self._commit()
+        if self._since_whole >= WHOLE_BYTES:
+            if self._keep_whole(spare=False):
+                self._since_whole = 0
+                self._commit()
+        elif resized and self._can_afford_whole():
+            self._keep_whole(spare=False)
+
+    def _can_afford_whole(self) -> bool:
+        """Whether what scrolled off, which a resize rewraps, can be kept as well."""
+        budget = KEYFRAME_BUDGET * self._covered.stored_bytes
+        return self._keyframes.small or self._covered.whole_bytes + self._last_whole_bytes <= budget
 
     def _keep(self) -> bool:
         """Keep the screen as it is now; False if the engine cannot say it here."""
@@ -346,8 +358,10 @@ class Indexer:
         if not snapshot:
             return False
         self._keyframes.drop_spare(self._offset)
-        self._keyframes.add(Keyframe(self._offset, self._at, snapshot, whole=True), spare=spare)
-        self._since_whole = 0
+        self._last_whole_bytes = self._keyframes.add(
+            Keyframe(self._offset, self._at, snapshot, whole=True), spare=spare
+        )
+        self._covered.whole_bytes += self._last_whole_bytes * (not spare)
         return True
 
     def _snapshot(self, *, whole: bool) -> bytes:

@@ -89,6 +89,7 @@ class Covered:
     output_bytes: int = 0  #: shown so far
     stored_bytes: int = 0  #: that takes about so much of the sealed tape
     kept_bytes: int = 0  #: of keyframes
+    whole_bytes: int = 0  #: of those with history
     last_output_at: int = 0
     activity: Activity = field(default_factory=Activity)
     idle: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
