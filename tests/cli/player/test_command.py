@@ -43,7 +43,6 @@ def test_a_mark_is_put_on_what_a_pod_does_now(jay: Jay) -> None:
     with jay.terminal("replay", "cat", cols=80, rows=24) as terminal:
         terminal.read_until(b"ready")
         terminal.type(b"\x1b[F")
-        terminal.read_until("● live".encode())
         jay("send", "cat", "something new", "--enter")
         terminal.read_until(b"something new")
         terminal.type(b"mhere it is\r")
