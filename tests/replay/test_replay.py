@@ -183,6 +183,20 @@ def test_lines_that_scrolled_off_come_back_in_a_larger_terminal(tmp_path: Path, 
     assert replay.seek(3 * SECOND).picture.lines[0].text == "39"
 
 
+def test_a_screen_the_engine_cannot_describe_is_shown_as_text_of_its_size(tmp_path: Path, workers: Workers) -> None:
+    # Half of a wide character is left in the last column.
+    drawn = "\x1b[?1049h\x1b[1;9H日\x1b[2;1Hhello".encode()
+    tape = record_tape(tmp_path / "pod", [head(10, 4), output(1, drawn), resize(2, 9, 4), output(3, b" there")])
+    replay = open_replay(tape, workers)
+    replay.index()
+
+    frame = replay.seek(3)
+
+    assert not frame.snapshot
+    assert frame.picture.lines[1].text == "hello the"
+    assert (frame.picture.cols, frame.picture.rows) == (9, 4)
+
+
 def test_marks_are_found_also_after_the_keyframes(tmp_path: Path, workers: Workers) -> None:
     tape = record_tape(tmp_path / "pod", [head(40, 5), mark(5, "early"), output(9, b"x"), mark(12, "late")])
     replay = open_replay(tape, workers)

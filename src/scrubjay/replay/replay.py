@@ -25,6 +25,7 @@ from scrubjay.replay.indexer import (
 from scrubjay.replay.keyframes import Hole, Keyframe, Keyframes
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.picture import DEFAULT_SIZE
+from scrubjay.screen.snapshot import read_size
 from scrubjay.tape.format import HEADER_BYTES, RECORD_OVERHEAD_BYTES, Kind, Skimmed
 from scrubjay.tape.reader import Damage, Tape
 from scrubjay.tape.record import Record, decode_json
@@ -168,9 +169,11 @@ class Replay:
         self._has_scrollback = scrollback or frame is None
         if frame is None:
             self._offset, self._at, self._restored, self._shown_end = 0, 0, 0, 0
+            self._size = DEFAULT_SIZE
             self._terminal.begin(*DEFAULT_SIZE)
         else:
             self._offset, self._at = frame.offset, frame.at
+            self._size = read_size(frame.snapshot)
             self._restored = self._shown_end = frame.offset
             self._terminal.restore(frame.snapshot, offset=frame.offset, scrollback=scrollback)
 
@@ -221,10 +224,11 @@ class Replay:
         return ([last.item], last.rest) if last is not None and last.offset == offset else ([], self.tape.skim(offset))
 
     def _take_size(self, kind: int, payload: bytes, end: int) -> bool:
-        if kind == Kind.RESIZE and self._has_scrollback:
-            self._terminal.resize(*Record(0, kind, 0, payload, 0).size(), offset=end)
-            return True
         if kind == Kind.RESIZE:
+            self._size = Record(0, kind, 0, payload, 0).size()
+            if self._has_scrollback:
+                self._terminal.resize(*self._size, offset=end)
+                return True
             frame = self._keyframes.nearest_offset(end)
             if frame is None or frame.offset != end:
                 return False  # the engine could not say there what it would need to go on
@@ -233,6 +237,7 @@ class Replay:
         head = decode_json(payload)
         cols, rows = head.get("cols"), head.get("rows")
         if isinstance(cols, int) and isinstance(rows, int):
+            self._size = cols, rows
             self._terminal.begin(cols, rows, offset=end)
             self._has_scrollback = True
         return True
