@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
+import time
 
 import pytest
 
@@ -38,6 +40,17 @@ def test_the_command_that_is_printed_opens_a_screen_that_shows_it(jay: Jay) -> N
     shown = jay("screen", words[2], *words[3:], "--scrollback", "1000").stdout.decode()
     assert "row number 150" in shown
     assert "much later" not in shown
+
+
+def test_the_last_screen_of_a_pod_whose_keeper_was_killed_is_found_too(jay: Jay) -> None:
+    jay("run", "-d", "--name", "lost", "--", "sh", "-c", "echo the last words; cat")
+    jay.wait_for(lambda: b"last words" in jay("logs", "lost").stdout)
+    os.kill(jay.pods()["lost"]["keeper_pid"], signal.SIGKILL)
+    jay.wait_for(lambda: jay.pods()["lost"]["state"] == "lost")
+
+    time.sleep(0.5)  # so long a row must stand
+
+    assert b"the last words" in jay("search", "words").stdout
 
 
 def test_json_says_everything(jay: Jay) -> None:

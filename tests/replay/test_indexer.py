@@ -14,13 +14,14 @@ from recorded import WALL_US, cut_up, head, mark, open_replay, output, record_ta
 from chaos.small_disk import mount_small_disk
 from scrubjay.replay import indexer
 from scrubjay.replay.indexer import Indexer
-from scrubjay.replay.keyframes import Keyframes
+from scrubjay.replay.keyframes import FILE, Keyframes
 from scrubjay.replay.replay import Replay
 from scrubjay.replay.rows import Row
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json, encode_typed
 from tape.tapes import TAPE_ID, TapeOnDisk, begin_tape
+from tiers import sized
 
 SECOND = 1_000_000
 
@@ -257,8 +258,8 @@ def test_marks_clocks_idle_stretches_and_activity_are_kept(tmp_path: Path, worke
 
     keyframes = _index(tape, workers)
 
-    assert keyframes.marks() == [(2 * SECOND, "here", "ann")]
-    assert [wall for _, wall in keyframes.clocks()][1:] == [5]
+    assert keyframes.covered().marks == [(2 * SECOND, "here", "ann")]
+    assert [wall for _, wall in keyframes.covered().clocks][1:] == [5]
     assert keyframes.covered().idle == [(SECOND, 20 * SECOND)]
     assert sum(keyframes.covered().activity.counts) == 150
 
@@ -267,7 +268,7 @@ def test_a_label_that_is_not_unicode_is_kept_as_far_as_it_is(tmp_path: Path, wor
     label = (int(Kind.MARK), 1, b'{"label":"odd \\ud800","author":7}')
     tape = record_tape(tmp_path / "pod", [head(80, 24), label, output(2, b"x")])
 
-    assert _index(tape, workers).marks() == [(1, "odd ?", "")]
+    assert _index(tape, workers).covered().marks == [(1, "odd ?", "")]
 
 
 def test_a_gap_in_the_recording_is_a_hole_in_the_screens(tmp_path: Path, workers: Workers) -> None:
@@ -278,12 +279,12 @@ def test_a_gap_in_the_recording_is_a_hole_in_the_screens(tmp_path: Path, workers
     keyframes = _index(tape, workers)
     replay = open_replay(tape, workers)
 
-    assert [hole.why for hole in keyframes.holes()] == ["output was not recorded: disk full"]
+    assert [hole.why for hole in keyframes.covered().holes] == ["output was not recorded: disk full"]
     assert "disk full" in (replay.seek(3).doubtful or "")
     assert replay.seek(1).doubtful is None
 
 
-def test_deleting_the_index_loses_nothing_and_a_rotten_one_is_made_anew(tmp_path: Path, workers: Workers) -> None:
+def test_deleting_the_index_loses_nothing(tmp_path: Path, workers: Workers) -> None:
     rng = Random(4)
     tape = record_tape(tmp_path / "pod", [head(80, 24), *cut_up(rng, b"some output \x1b[31mred\r\n" * 3000)])
     first = _index(tape, workers)
@@ -293,6 +294,45 @@ def test_deleting_the_index_loses_nothing_and_a_rotten_one_is_made_anew(tmp_path
     again = _index(tape, workers)
 
     assert (again.covered(), again.offsets()) == (before, offsets)
+
+
+def test_whatever_rots_in_the_index_the_screens_are_the_same(tmp_path: Path, workers: Workers) -> None:
+    rng = Random(9)
+    lines = b"".join(b"\x1b[3%dmline %d\r\n" % (n % 8, n) for n in range(30_000))
+    contents = cut_up(rng, lines)
+    contents.insert(len(contents) // 2, mark(contents[len(contents) // 2][1], "here"))
+    tape = record_tape(tmp_path / "pod", [head(80, 24), *contents])
+    intact = open_replay(tape, workers)
+    intact.index()
+    instants = [rng.randrange(intact.duration) for _ in range(5)]
+    expected = [intact.seek(at).picture for at in instants], intact.marks()
+    intact.close()
+    path = tape.root / FILE
+    kept = path.read_bytes()
+
+    for _ in range(sized(60, 2000)):
+        path.write_bytes(_rot(rng, kept))
+        replay = open_replay(tape, workers)
+        replay.index()
+        assert ([replay.seek(at).picture for at in instants], replay.marks()) == expected
+        replay.close()
+
+
+def _rot(rng: Random, kept: bytes) -> bytes:
+    data = bytearray(kept)
+    for _ in range(rng.choice((1, 5, 50))):
+        start = rng.randrange(len(data))
+        match rng.randrange(4):
+            case 0:
+                data[start] ^= 1 << rng.randrange(8)
+            case 1:
+                data[start : start + 100] = rng.randbytes(min(100, len(data) - start))
+            case 2:
+                data[start : start + 512] = bytes(min(512, len(data) - start))
+            case _:
+                page, other = start // 512 * 512, rng.randrange(len(kept) // 512) * 512
+                data[page : page + 512] = kept[other : other + 512]
+    return bytes(data) if rng.random() < 0.8 else bytes(data[: rng.randrange(len(data))])
 
 
 @pytest.mark.parametrize("leave_kib", [0, 100])
@@ -345,5 +385,5 @@ def test_damage_on_the_tape_is_a_hole_and_the_rest_is_shown(tmp_path: Path, work
     frame = open_replay(tape, workers).seek(10**9)
 
     assert frame.picture.text == "screen 199"
-    assert len(keyframes.holes()) == 1
+    assert len(keyframes.covered().holes) == 1
     assert "damaged" in (frame.doubtful or "")

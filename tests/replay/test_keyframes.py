@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,8 @@ def _filled(folder: Path) -> Keyframes:
         for n in range(1, 21):
             keyframes.add(Keyframe(n * 100, n * 1000, b"screen %d " % n * 500, whole=False))
         keyframes.add(Keyframe(1000, 10_000, b"everything", whole=True))
-        keyframes.add_mark(150, 1500, "here", "ann")
-        keyframes.add_clock(1, 0, 77)
-        keyframes.add_hole(Hole(5, 9, "gone"))
-        keyframes.commit(Covered(offset=2000, at=20_000))
+        learned = Covered(marks=[(1500, "here", "ann")], clocks=[(0, 77)], holes=[Hole(5, 9, "gone")], idle=[(3, 4)])
+        keyframes.commit(replace(learned, offset=2000, at=20_000, activity=Activity(5, [6, 7])))
     return keyframes
 
 
@@ -50,10 +49,10 @@ def test_everything_is_there_for_whoever_opens_them_next(tmp_path: Path) -> None
     _filled(tmp_path).close()
     again = _open(tmp_path)
 
-    assert again.covered().offset == 2000
-    assert again.marks() == [(1500, "here", "ann")]
-    assert again.clocks() == [(0, 77)]
-    assert again.holes() == [Hole(5, 9, "gone")]
+    covered = again.covered()
+    assert (covered.offset, covered.at, covered.activity) == (2000, 20_000, Activity(5, [6, 7]))
+    assert (covered.marks, covered.clocks, covered.idle) == ([(1500, "here", "ann")], [(0, 77)], [(3, 4)])
+    assert covered.holes == [Hole(5, 9, "gone")]
     assert len(again.offsets()) == 20
 
 
@@ -61,7 +60,7 @@ def test_similar_keyframes_share_what_they_have_in_common() -> None:
     base, next_one = bytes(range(256)) * 40, bytes(range(256)) * 39 + b"something else"
 
     assert len(pack(next_one, base)) < len(pack(next_one)) / 2
-    assert unpack(pack(next_one, base), digest(next_one), base) == next_one
+    assert unpack(pack(next_one, base), digest(next_one, b"here"), b"here", base) == next_one
 
 
 def test_a_keyframe_that_rotted_is_not_given_out_and_the_one_before_it_is(tmp_path: Path) -> None:
@@ -79,9 +78,11 @@ def test_a_keyframe_that_rotted_is_not_given_out_and_the_one_before_it_is(tmp_pa
 
 def test_a_wrong_hash_is_refused_before_anything_is_made_of_it() -> None:
     with pytest.raises(BadKeyframe):
-        unpack(pack(b"one"), digest(b"another"))
+        unpack(pack(b"one"), digest(b"another", b"here"), b"here")
     with pytest.raises(BadKeyframe):
-        unpack(b"not compressed at all", digest(b"one"))
+        unpack(b"not compressed at all", digest(b"one", b"here"), b"here")
+    with pytest.raises(BadKeyframe):
+        unpack(pack(b"one"), digest(b"one", b"here"), b"there")
 
 
 @pytest.mark.parametrize("other", [{"engine": "engine 2"}, {"tape": "another"}])

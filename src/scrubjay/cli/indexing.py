@@ -51,10 +51,8 @@ def _index(pod: Pod, workers: Workers, index: SearchIndex, *, fresh: bool) -> In
     index.register(tape.id, pod.created_us or None)
     start = min(keyframes.covered().offset, index.progress(tape.id).offset)
     with progress(f"indexing {pod.name}", tape.end - start) as step:
-        ours = Indexer(tape, workers, keyframes, index).run(
-            now_us=time.time_ns() // 1000 if pod.alive else None, progress=step
-        )
+        ours = Indexer(tape, workers, keyframes, index).run(now_us=time.time_ns() // 1000, progress=step)
     covered = keyframes.covered()
-    holes, count = keyframes.holes(), len(keyframes.offsets())
+    count = len(keyframes.offsets())
     keyframes.close()
-    return Indexed(pod, covered.output_bytes, count, keyframes.stored_bytes, len(holes), busy=not ours)
+    return Indexed(pod, covered.output_bytes, count, keyframes.stored_bytes, len(covered.holes), busy=not ours)

@@ -83,7 +83,7 @@ class Indexer:
     ) -> bool:
         """Go on to the end of the tape as it is now, or just past an instant. False if another process is at it.
 
-        ``now_us`` is the wall clock: of a pod that runs it says how long its screen has stood. ``progress`` is told how
+        ``now_us`` is the wall clock, which says how long a screen stands that nothing ended. ``progress`` is told how
         many bytes of the tape were walked since it was last told.
         """
         try:
@@ -268,7 +268,7 @@ class Indexer:
                     self._note_wall(at, after, clock.get("wall"))
             case Kind.MARK if ours:
                 mark = decode_json(payload)
-                self._keyframes.add_mark(after, at, as_text(mark.get("label")), as_text(mark.get("author")))
+                self._covered.marks.append((at, as_text(mark.get("label")), as_text(mark.get("author"))))
             case Kind.GAP:
                 why = str(decode_json(payload).get("reason", "unknown"))
                 self._miss(Hole(self._offset, after, f"output was not recorded: {why}"))
@@ -283,12 +283,12 @@ class Indexer:
                 pass
 
     def _note_wall(self, at: int, after: int, wall: object) -> None:
-        if isinstance(wall, int):
-            self._keyframes.add_clock(after, at, wall)
+        if isinstance(wall, int) and after > self._keep_from:
+            self._covered.clocks.append((at, wall))
 
     def _miss(self, hole: Hole) -> None:
         if hole.stop > self._keep_from:
-            self._keyframes.add_hole(hole)
+            self._covered.holes.append(hole)
 
     def _flush(self) -> None:
         if self._pending:
@@ -395,7 +395,7 @@ class Indexer:
 
     def _stands_until(self, now_us: int | None) -> int:
         """The instant it is now, as far as the tape can tell."""
-        clocks = self._keyframes.clocks()
+        clocks = self._covered.clocks
         if now_us is None or not clocks:
             return self._at
         at, wall = clocks[-1]

@@ -10,9 +10,11 @@ import fcntl
 import json
 import os
 import sqlite3
+import struct
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +22,7 @@ from typing import Any, Self
 from scrubjay.screen import keyframe
 from scrubjay.tape.reader import Tape
 
-VERSION = 3
+VERSION = 4
 FILE = "keyframes.sqlite"
 _BUSY_MS = 5000
 _PAGE_BYTES = 512  # of keyframes that take some 2000 each; in the usual 4096 each would have a page of its own
@@ -30,14 +32,23 @@ CREATE TABLE keyframe(
     offset INTEGER, at INTEGER, whole INTEGER, spare INTEGER, base INTEGER, digest BLOB, data BLOB);
 CREATE UNIQUE INDEX keyframe_offset ON keyframe(whole, offset);
 CREATE INDEX keyframe_at ON keyframe(whole, at, offset);
-CREATE TABLE note(kind TEXT, offset INTEGER, at INTEGER, body TEXT, PRIMARY KEY (kind, offset)) WITHOUT ROWID;
 """
+_PLACE = struct.Struct("<QQ?")
+_DIGEST_BYTES = sha256().digest_size
 SMALL_BYTES = 2 << 20  # a tape of this size is walked in the blink of an eye; a file would be larger than the tape
 WORTH_A_BASE = 0.8  # of what its base takes that a keyframe may take beside it, or it becomes a base itself
 
 
+class _Rotten(Exception):
+    """Bytes that are not what was kept."""
+
+
 class CannotKeep(Exception):
     """The disk takes no more keyframes: it is full, or not ours to write to."""
+
+
+# The second when SQLite quotes what is damaged.
+_DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError, _Rotten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +93,7 @@ class Activity:
 
 @dataclass(slots=True)
 class Covered:
-    """How far the keyframes go, and what they cost."""
+    """How far the keyframes go, what they cost, and what else was learned on the way."""
 
     offset: int = 0
     at: int = 0
@@ -93,18 +104,24 @@ class Covered:
     last_output_at: int = 0
     activity: Activity = field(default_factory=Activity)
     idle: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    marks: list[tuple[int, str, str]] = field(default_factory=list[tuple[int, str, str]])  #: at, label and author
+    clocks: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  #: at and wall clock, where it was set
+    holes: list[Hole] = field(default_factory=list[Hole])  #: what is missing on the screens
 
-    def to_json(self) -> str:
+    def sign(self) -> bytes:
         """As it is kept."""
-        kept = {name: getattr(self, name) for name in self.__slots__ if name != "activity"}
-        return json.dumps(kept | {"width_us": self.activity.width_us, "counts": self.activity.counts})
+        body = json.dumps(asdict(self)).encode()
+        return sha256(body).digest() + body
 
     @classmethod
-    def from_json(cls, raw: str) -> Self:
-        """As it was kept."""
-        kept = json.loads(raw)
-        activity = Activity(kept.pop("width_us"), kept.pop("counts"))
-        return cls(**kept | {"activity": activity, "idle": [(start, stop) for start, stop in kept["idle"]]})
+    def read(cls, kept: object) -> Self:
+        """As it was kept; _Rotten if it is not."""
+        if not isinstance(kept, bytes) or sha256(kept[_DIGEST_BYTES:]).digest() != kept[:_DIGEST_BYTES]:
+            raise _Rotten
+        fields = json.loads(kept[_DIGEST_BYTES:])
+        pairs = {name: [tuple(pair) for pair in fields[name]] for name in ("idle", "marks", "clocks")}
+        holes = [Hole(**hole) for hole in fields["holes"]]
+        return cls(**fields | pairs | {"holes": holes, "activity": Activity(**fields["activity"])})
 
 
 class Keyframes:
@@ -118,6 +135,7 @@ class Keyframes:
         self._connection: sqlite3.Connection | None = None
         self._base: Keyframe | None = None  # the last one that others were packed against
         self._base_bytes = 0  # which takes so much by itself
+        self._rotten = False  # whether the file is damaged, and nothing in it to be believed
         self._open()
 
     def _open(self) -> None:
@@ -125,12 +143,12 @@ class Keyframes:
         if self.small:
             return
         self.close()
-        if not self._path.exists():
+        if self._rotten or not self._path.exists():
             return
         try:
             connection = _connect(self._path)
             found = dict(connection.execute("SELECT name, value FROM about").fetchall())
-        except sqlite3.DatabaseError:
+        except _DAMAGED:
             return
         if all(found.get(name) == value for name, value in self._about.items()):
             self._connection = connection
@@ -161,12 +179,15 @@ class Keyframes:
                 self.reset()
             yield True
         finally:
+            if self._rotten:
+                with suppress(CannotKeep):
+                    self.clear()
             os.close(lock)
 
     def reset(self) -> None:
         """Begin anew, with nothing."""
         self.clear()
-        with _keeping():
+        with self._keeping():
             if self.small:
                 self._connection = sqlite3.connect(":memory:", check_same_thread=False)
             else:
@@ -188,8 +209,9 @@ class Keyframes:
         if self.small:
             return
         for ending in ("", "-journal"):
-            with _keeping(), suppress(FileNotFoundError):
+            with self._keeping(), suppress(FileNotFoundError):
                 os.unlink(f"{self._path}{ending}")
+        self._rotten = False
 
     def close(self) -> None:
         """Give the file back."""
@@ -212,7 +234,9 @@ class Keyframes:
     def covered(self) -> Covered:
         """How far they go."""
         rows = self._query("SELECT value FROM about WHERE name = 'covered'")
-        return Covered.from_json(rows[0][0]) if rows else Covered()
+        with self._distrusting():
+            return Covered.read(rows[0][0]) if rows else Covered()
+        return Covered()
 
     def nearest(self, at: int, *, whole: bool = False) -> Keyframe | None:
         """The last one not after an instant."""
@@ -226,30 +250,23 @@ class Keyframes:
         """Where they are."""
         return [offset for (offset,) in self._query("SELECT offset FROM keyframe WHERE NOT whole ORDER BY offset")]
 
-    def marks(self) -> list[tuple[int, str, str]]:
-        """At, label and author of each mark."""
-        return [(at, mark["label"], mark["author"]) for _, at, mark in self._notes("mark")]
-
-    def clocks(self) -> list[tuple[int, int]]:
-        """At and wall clock, wherever the latter was set anew."""
-        return [(at, wall) for _, at, wall in self._notes("clock")]
-
-    def holes(self) -> list[Hole]:
-        """What is missing on the screens."""
-        return [Hole(hole["start"], stop, hole["why"]) for stop, _, hole in self._notes("hole")]
-
-    def _notes(self, kind: str) -> list[tuple[int, int, Any]]:
-        rows = self._query("SELECT offset, at, body FROM note WHERE kind = ? ORDER BY offset", kind)
-        return [(offset, at, json.loads(body)) for offset, at, body in rows]
-
     def _query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         if not self.exists or self._connection is None:
             return []
-        try:
+        with self._distrusting():
             return self._connection.execute(sql, values).fetchall()
-        except sqlite3.DatabaseError:
+        return []
+
+    @contextmanager
+    def _distrusting(self) -> Generator[None]:
+        """What fails within makes the file look empty, and be begun anew by whoever writes."""
+        try:
+            yield
+        except sqlite3.OperationalError:  # something about the disk, not about the file
             self.close()
-            return []
+        except _DAMAGED:
+            self.close()
+            self._rotten = True
 
     def _find(self, by: str, value: int, *, whole: bool) -> Keyframe | None:
         # In the order of an index, or SQLite would walk through all of them.
@@ -260,14 +277,23 @@ class Keyframes:
             if not rows:
                 break
             with suppress(keyframe.BadKeyframe):
-                return self._unpack(*rows[0])
+                found = self._unpack(*rows[0])
+                # A damaged index leads anywhere.
+                if found.whole == whole and (found.offset if by == "offset" else found.at) <= value:
+                    return found
         return None
 
     def _unpack(
-        self, offset: int, at: int, whole: int, _spare: int, base: int | None, digest: bytes, data: bytes
+        self, offset: int, at: int, whole: int, _spare: int, base: int | None, digest: bytes, data: object
     ) -> Keyframe:
+        try:
+            place = _PLACE.pack(offset, at, whole)
+        except struct.error as error:
+            raise keyframe.BadKeyframe("a keyframe without a place") from error
+        if not isinstance(data, bytes):
+            raise keyframe.BadKeyframe("a keyframe without a snapshot")
         if base is None:
-            return Keyframe(offset, at, keyframe.unpack(data, digest), bool(whole))
+            return Keyframe(offset, at, keyframe.unpack(data, digest, place), bool(whole))
         beside = self._base
         if beside is None or beside.offset != base:
             rows = self._query("SELECT * FROM keyframe WHERE NOT whole AND offset = ? AND base IS NULL", base)
@@ -275,7 +301,7 @@ class Keyframes:
                 raise keyframe.BadKeyframe("a keyframe whose base is gone")
             beside = self._base = self._unpack(*rows[0])
             self._base_bytes = len(rows[0][-1])
-        return Keyframe(offset, at, keyframe.unpack(data, digest, beside.snapshot), bool(whole))
+        return Keyframe(offset, at, keyframe.unpack(data, digest, place, beside.snapshot), bool(whole))
 
     def add(self, frame: Keyframe, *, spare: bool = False) -> int:
         """Keep a keyframe; how many bytes it takes. A ``spare`` one is dropped when the next spare one comes."""
@@ -287,9 +313,10 @@ class Keyframes:
         if base is None and not frame.whole:
             self._base, self._base_bytes = frame, len(data)
         values = (frame.offset, frame.at, frame.whole, spare, base.offset if base is not None else None)
+        place = _PLACE.pack(frame.offset, frame.at, frame.whole)
         self._change(
             "INSERT OR REPLACE INTO keyframe VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*values, keyframe.digest(frame.snapshot), data),
+            (*values, keyframe.digest(frame.snapshot, place), data),
         )
         return len(data)
 
@@ -297,46 +324,33 @@ class Keyframes:
         """Forget spare keyframes before an offset."""
         self._change("DELETE FROM keyframe WHERE spare AND offset < ?", (offset,))
 
-    def add_mark(self, offset: int, at: int, label: str, author: str) -> None:
-        """Keep a mark."""
-        self._note("mark", offset, at, {"label": label, "author": author})
-
-    def add_clock(self, offset: int, at: int, wall: int) -> None:
-        """Keep what the wall clock showed."""
-        self._note("clock", offset, at, wall)
-
-    def add_hole(self, hole: Hole) -> None:
-        """Keep that something is missing."""
-        self._note("hole", hole.stop, 0, {"start": hole.start, "why": hole.why})
-
-    def _note(self, kind: str, offset: int, at: int, body: object) -> None:
-        self._change("INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", (kind, offset, at, json.dumps(body)))
-
     def commit(self, covered: Covered) -> None:
         """Make everything that was added since part of the file, all at once."""
-        self._change("INSERT OR REPLACE INTO about VALUES ('covered', ?)", (covered.to_json(),))
+        self._change("INSERT OR REPLACE INTO about VALUES ('covered', ?)", (covered.sign(),))
         assert self._connection is not None
-        with _keeping():
+        with self._keeping():
             self._connection.commit()
 
     def _change(self, sql: str, values: tuple[object, ...]) -> None:
         assert self._connection is not None
-        with _keeping():
+        with self._keeping():
             self._connection.execute(sql, values)
 
     def roll_back(self) -> None:
         """Take back what was added since."""
         if self._connection is not None:
-            with suppress(sqlite3.OperationalError):  # of a full disk, where there is nothing to take back
+            with suppress(*_DAMAGED):  # or of a full disk, where there is nothing to take back
                 self._connection.rollback()
 
-
-@contextmanager
-def _keeping() -> Generator[None]:
-    try:
-        yield
-    except (sqlite3.OperationalError, OSError) as error:
-        raise CannotKeep(str(error)) from error
+    @contextmanager
+    def _keeping(self) -> Generator[None]:
+        try:
+            yield
+        except (sqlite3.OperationalError, OSError) as error:
+            raise CannotKeep(str(error)) from error
+        except _DAMAGED as error:
+            self._rotten = True
+            raise CannotKeep(str(error)) from error
 
 
 def open_keyframes(folder: Path, tape: Tape, engine: str) -> Keyframes:

@@ -66,9 +66,9 @@ class Replay:
     def refresh(self) -> None:
         """Take in what was recorded since."""
         self._covered = self._keyframes.covered()
-        self._holes = self._keyframes.holes()
+        self._holes = self._covered.holes
         self.duration = self._last_at()  #: microseconds up to the last record
-        self._clocks = self._keyframes.clocks() or self._head_clock()
+        self._clocks = self._covered.clocks or self._head_clock()
 
     def _last_at(self) -> int:
         at = self._covered.at
@@ -353,7 +353,7 @@ class Replay:
 
     def marks(self) -> list[tuple[int, str, str]]:
         """At, label and author of each mark, those after the keyframes too."""
-        found = self._keyframes.marks()
+        found = list(self._covered.marks)
         for record in self.tape.records(self._covered.offset):
             if record.kind == Kind.MARK:
                 mark = record.json()

@@ -90,25 +90,29 @@ def policy_hash(content: str) -> str:
     return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
 
 
+def encode_head(title: str, css: str, *, policy: str = "", more: str = "") -> str:
+    """The beginning of a page up to its body; it may do nothing but what ``policy`` adds, and has ``more`` tags."""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src {policy_hash(css)}{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>{escape(clean(title))}</title>{more}
+<style>{css}</style>
+</head>
+"""
+
+
 def encode_html(picture: Picture, *, title: str = "") -> str:
     """A whole page that shows one screen, after the history it comes with."""
     sheet, ink = Sheet(), ink_of(picture)
     lines = picture.history + picture.lines
     rows = "".join([f'<div class="row">{_encode_row(sheet.bits(line, ink))}</div>' for line in lines])
     css = "\n".join((SCREEN_CSS, _PAGE_CSS, _screen_css(picture, ink), sheet.css()))
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src {policy_hash(css)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>{escape(clean(title))}</title>
-<style>{css}</style>
-</head>
-<body><div class="screen">{rows}{_encode_cursor(picture.cursor)}</div></body>
-</html>
-"""
+    body = f'<div class="screen">{rows}{_encode_cursor(picture.cursor)}</div>'
+    return f"{encode_head(title, css)}<body>{body}</body>\n</html>\n"
 
 
 def _screen_css(picture: Picture, ink: Ink) -> str:

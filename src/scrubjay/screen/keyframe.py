@@ -19,9 +19,9 @@ class BadKeyframe(Exception):
     """A keyframe that is not what was kept."""
 
 
-def digest(snapshot: bytes) -> bytes:
-    """What tells a snapshot from any other."""
-    return hashlib.sha256(snapshot).digest()[:_DIGEST_BYTES]
+def digest(snapshot: bytes, place: bytes) -> bytes:
+    """What tells a snapshot and its place on the tape from any other."""
+    return hashlib.sha256(place + snapshot).digest()[:_DIGEST_BYTES]
 
 
 def pack(snapshot: bytes, base: bytes | None = None) -> bytes:
@@ -31,7 +31,7 @@ def pack(snapshot: bytes, base: bytes | None = None) -> bytes:
     return zstd.compress(snapshot, level=_LEVEL, zstd_dict=zstd.ZstdDict(base, is_raw=True).as_prefix)
 
 
-def unpack(data: bytes, kept_digest: bytes, base: bytes | None = None) -> bytes:
+def unpack(data: bytes, kept_digest: bytes, place: bytes, base: bytes | None = None) -> bytes:
     """The snapshot that was packed, verified: the engine's decoder is not safe with anything else."""
     prefix = None if base is None else zstd.ZstdDict(base, is_raw=True).as_prefix
     decompressor = zstd.ZstdDecompressor(zstd_dict=prefix)
@@ -39,7 +39,7 @@ def unpack(data: bytes, kept_digest: bytes, base: bytes | None = None) -> bytes:
         snapshot = decompressor.decompress(data, max_length=_SNAPSHOT_MAX_BYTES)
     except zstd.ZstdError as error:
         raise BadKeyframe(f"a damaged keyframe: {error}") from error
-    if digest(snapshot) != kept_digest:
+    if digest(snapshot, place) != kept_digest:
         raise BadKeyframe("a keyframe with a wrong hash")
     return snapshot
 

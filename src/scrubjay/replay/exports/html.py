@@ -11,17 +11,17 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import blake2b
-from html import escape
 from importlib import resources
 
 from scrubjay.replay.exports.clip import Clip
-from scrubjay.screen.html import SCREEN_CSS, Bit, Sheet, policy_hash
+from scrubjay.screen.html import SCREEN_CSS, Bit, Sheet, encode_head, policy_hash
 from scrubjay.screen.palette import BACKGROUND, FOREGROUND, Ink, Look, ink_of
 from scrubjay.screen.picture import Line, Picture
 from scrubjay.screen.pieces import clean
 
 _EVERY_US = 40_000  # 25 frames a second are enough for text
 _WALL_STEADY_MS = 500  # what a clock may be corrected by without being told
+_ICON = '\n<link rel="icon" href="data:,">'  # or a browser asks the site the page is on for one
 _SHAPES = {"block": 1, "bar": 2, "underline": 3}
 
 
@@ -134,23 +134,9 @@ def encode_player(clip: Clip) -> Iterator[bytes]:
     }
     css = "\n".join((SCREEN_CSS, film.sheet.css(), _read("player.css")))
     script = _read("player.js")
-    policy = (
-        f"default-src 'none'; script-src {policy_hash(script)}; style-src {policy_hash(css)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    yield f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>{escape(clip.name)}</title>
-<link rel="icon" href="data:,">
-<style>{css}</style>
-</head>
-<body>
-{_read("player.html")}""".encode()
+    policy = f"; script-src {policy_hash(script)}; img-src data:; base-uri 'none'; form-action 'none'"
+    head = encode_head(clip.name, css, policy=policy, more=_ICON)
+    yield f"{head}<body>\n{_read('player.html')}".encode()
     yield from _data("about", zlib.compress(json.dumps(about, ensure_ascii=False).encode(), 9))
     yield from _data("rows", film.rows.finish())
     yield from _data("frames", film.frames.finish())
