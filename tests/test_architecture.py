@@ -41,6 +41,7 @@ _PURE = (
     "cli/keys.py",
     "cli/modes.py",
     "cli/inert.py",
+    "cli/service_unit.py",
     "replay/frame.py",
     "replay/typed.py",
     "replay/instants.py",

@@ -8,22 +8,49 @@
     │   ├── BadKey
     │   ├── BadInstant
     │   ├── BadQuery
+    │   ├── BadBranch
+    │   ├── BadBase
+    │   ├── BadRepository
     │   └── BadSetting
     ├── TapeError
     │   ├── NotATape
     │   ├── DiskFull          the tape's disk has no room; nothing is lost, try again later
+    │   ├── TapeDamaged       a part of a tape that cannot be read
+    │   ├── TapeDiverged      bytes that do not continue the copy of a tape
     │   └── RecordTooLarge
     ├── CastError             an asciicast that cannot be read
     ├── HomeUnusable          the data directory cannot be used
+    ├── GitError
+    │   ├── GitMissing        there is no git here
+    │   ├── GitFailed         git said no, with its own words
+    │   ├── NoSuchBase        nothing in the repository has that name
+    │   └── RepositoryBusy    another pod's worktree is being made for too long
+    ├── WorktreeError
+    │   ├── NoSuchWorktree
+    │   ├── BranchInUse       another worktree has the branch
+    │   ├── WorktreeDirty     removing it would lose work
+    │   └── WorktreeMissing   its folder or repository is gone
     ├── EngineUnavailable     the terminal engine does not start here
     ├── SearchUnavailable     the search index cannot be used
     │   └── IndexDiscarded    it was damaged; it will be made again
+    ├── ServiceUnavailable    there is no systemd user manager here
+    ├── ServiceFailed         systemd did not do what it was asked
+    ├── CatalogError          something about the fleet's catalog
+    │   ├── CatalogUnavailable   it cannot be read or written now; nothing is half done
+    │   ├── CatalogInUse         another process has it
+    │   ├── CatalogTooNew        a newer version of Scrubjay has changed it
+    │   └── UnsafeSqlite         this SQLite can damage it
+    ├── CannotListen          an address or socket the server cannot have
     └── PodError
         ├── NoSuchPod
         ├── AmbiguousPod
         ├── NameTaken
         ├── PodNotRunning
         ├── PodRunning
+        ├── PodUnreachable    its runner is not connected
+        ├── ScreenUnavailable its live screen cannot be shown now
+        ├── KeyboardHeld      somebody else types into it
+        ├── NotHolder         typing without having taken the keyboard
         ├── StartFailed
         ├── KeeperRefused     the keeper answered no
         └── KeeperGone        the keeper's connection ended without an answer
@@ -120,6 +147,42 @@ class BadQuery(BadInput):
         )
 
 
+class BadBranch(BadInput):
+    """A text that cannot name a branch."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        shown = raw if len(raw) <= 60 else raw[:60] + "…"
+        super().__init__(
+            f"{shown!r} cannot be a branch",
+            hint="use letters, digits and any of '-_.+#=@,' in parts joined by '/', without refs/heads/ in front",
+        )
+
+
+class BadBase(BadInput):
+    """A text that cannot name a commit to start from."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        shown = raw if len(raw) <= 60 else raw[:60] + "…"
+        super().__init__(
+            f"{shown!r} cannot be what a branch starts from",
+            hint="give a branch, a tag or 7 to 64 digits of a commit; without one it is HEAD or the default branch",
+        )
+
+
+class BadRepository(BadInput):
+    """An address that leads to no repository, or not safely."""
+
+    def __init__(self, address: str, why: str, *, hint: str | None = None) -> None:
+        self.address, self.why = address, why
+        shown = address if len(address) <= 120 else address[:120] + "…"
+        super().__init__(
+            f"{shown!r} is not a repository to work in: {why}",
+            hint=hint or "give an absolute path, or a URL with https, ssh, git or file, or user@host:path",
+        )
+
+
 class BadSetting(BadInput):
     """A setting whose value cannot be used."""
 
@@ -142,6 +205,22 @@ class DiskFull(TapeError):
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(f"no space left for {path}", hint="free some space; recording goes on by itself")
+
+
+class TapeDamaged(TapeError):
+    """A part of a tape that cannot be read, at or after an offset."""
+
+    def __init__(self, tape: str, offset: int, why: str) -> None:
+        self.tape, self.offset, self.why = tape, offset, why
+        super().__init__(f"tape {tape} cannot be read at offset {offset}: {why}", hint="'scrubjay verify' says more")
+
+
+class TapeDiverged(TapeError):
+    """Bytes that are not what follows in the copy of a tape; the copy is left as it is."""
+
+    def __init__(self, tape: str, offset: int, why: str) -> None:
+        self.tape, self.offset, self.why = tape, offset, why
+        super().__init__(f"the copy of tape {tape} does not go on like that at offset {offset}: {why}")
 
 
 class RecordTooLarge(TapeError):
@@ -172,6 +251,97 @@ class HomeUnusable(ScrubjayError):
         )
 
 
+class GitError(ScrubjayError):
+    """Something about git or one of its repositories."""
+
+
+class GitMissing(GitError):
+    """There is no git program."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is no git here", hint="install git 2.34 or newer, or start the pod without a repository"
+        )
+
+
+class GitFailed(GitError):
+    """Git ended with an error, or was ended because it took too long."""
+
+    def __init__(self, command: str, why: str, *, status: int | None, stderr: str, hint: str | None = None) -> None:
+        self.command, self.why, self.status, self.stderr = command, why, status, stderr
+        super().__init__(f"git {command} failed: {why}", hint=hint)
+
+
+class NoSuchBase(GitError):
+    """The repository has no commit of that name."""
+
+    def __init__(self, repository: str, base: str | None) -> None:
+        self.repository, self.base = repository, base
+        if base is None:
+            super().__init__(
+                f"{repository} has no commit to start from",
+                hint="make a first commit, or give a base",
+            )
+        else:
+            super().__init__(
+                f"{repository} has no branch, tag or commit {base!r}",
+                hint="check the spelling; a branch of a remote repository must have been pushed",
+            )
+
+
+class RepositoryBusy(GitError):
+    """Somebody else changes the repository and does not come to an end."""
+
+    def __init__(self, repository: str, waited_s: float) -> None:
+        self.repository, self.waited_s = repository, waited_s
+        super().__init__(
+            f"{repository} was still being cloned, fetched or changed for another pod after {waited_s:g} s",
+            hint="try again later",
+        )
+
+
+class WorktreeError(ScrubjayError):
+    """Something about one worktree."""
+
+
+class NoSuchWorktree(WorktreeError):
+    """There is no worktree of that name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is no worktree {name!r}", hint="list the worktrees to see their names")
+
+
+class BranchInUse(WorktreeError):
+    """A branch can be worked on in one place at a time."""
+
+    def __init__(self, branch: str, where: str) -> None:
+        self.branch, self.where = branch, where
+        super().__init__(
+            f"branch {branch!r} is in use in {where}",
+            hint="give another branch, or switch that one to another branch",
+        )
+
+
+class WorktreeDirty(WorktreeError):
+    """Removing the worktree would lose work that no branch has."""
+
+    def __init__(self, name: str, path: str, reasons: tuple[str, ...]) -> None:
+        self.name, self.path, self.reasons = name, path, reasons
+        super().__init__(
+            f"worktree {name!r} has {' and '.join(reasons)}",
+            hint=f"commit or discard that in {path}, or remove it with force; its branch stays either way",
+        )
+
+
+class WorktreeMissing(WorktreeError):
+    """The worktree's folder or repository is not where it was."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name, self.why = name, why
+        super().__init__(f"worktree {name!r} cannot be looked at: {why}", hint="bring it back, or remove it with force")
+
+
 class SearchUnavailable(ScrubjayError):
     """The search index cannot be used."""
 
@@ -197,6 +367,81 @@ class EngineUnavailable(ScrubjayError):
     def __init__(self) -> None:
         super().__init__(
             "the terminal engine does not start", hint="SCRUBJAY_DEBUG=1 shows why; 'scrubjay logs' works without it"
+        )
+
+
+class ServiceUnavailable(ScrubjayError):
+    """There is no systemd user manager to give a service to."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(
+            f"there is no systemd user manager here: {why}",
+            hint="keep 'scrubjay up' running by other means; 'scrubjay service install --print' shows the unit",
+        )
+
+
+class ServiceFailed(ScrubjayError):
+    """systemd did not do what it was asked."""
+
+    def __init__(self, asked: str, why: str) -> None:
+        self.asked, self.why = asked, why
+        super().__init__(f"systemctl --user {asked}: {why}", hint="see: journalctl --user -u scrubjay.service -n 50")
+
+
+class CatalogError(ScrubjayError):
+    """Something about the fleet's catalog."""
+
+
+class CatalogUnavailable(CatalogError):
+    """The catalog cannot be read or written at the moment; what was asked for has not been done, not even in part."""
+
+    def __init__(self, path: str, why: str, *, hint: str | None = None) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"cannot use the catalog {path}: {why}", hint=hint)
+
+
+class CatalogInUse(CatalogError):
+    """Another process has the catalog, and there is only ever one."""
+
+    def __init__(self, path: str, holder: str) -> None:
+        self.path, self.holder = path, holder
+        super().__init__(
+            f"the catalog {path} is in use by process {holder}",
+            hint="talk to the server that runs, end it, or give another directory with --data",
+        )
+
+
+class CatalogTooNew(CatalogError):
+    """The catalog has a shape that only a newer version of Scrubjay knows."""
+
+    def __init__(self, path: str, revision: str) -> None:
+        self.path, self.revision = path, revision
+        super().__init__(
+            f"the catalog {path} was changed by a newer version of Scrubjay (revision {revision})",
+            hint="upgrade Scrubjay, or give another directory with --data",
+        )
+
+
+class UnsafeSqlite(CatalogError):
+    """A SQLite library that can damage the catalog."""
+
+    def __init__(self, version: str, needed: str) -> None:
+        self.version, self.needed = version, needed
+        super().__init__(
+            f"SQLite {version} can damage a database in use (the WAL-reset bug)",
+            hint=f"install a pysqlite3 that brings SQLite {needed} or newer: pip install --upgrade pysqlite3",
+        )
+
+
+class CannotListen(ScrubjayError):
+    """An address or socket the server cannot have."""
+
+    def __init__(self, address: str, why: str, *, taken: bool = False) -> None:
+        self.address, self.why, self.taken = address, why, taken
+        super().__init__(
+            f"cannot listen on {address}: {why}",
+            hint="another program has it: end that, or give another --port" if taken else "give another --port",
         )
 
 
@@ -246,6 +491,42 @@ class PodRunning(PodError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"pod {name!r} is running", hint=f"end it first with 'scrubjay stop {name}'")
+
+
+class ScreenUnavailable(PodError):
+    """A pod's live screen that cannot be shown now; recording does not need it."""
+
+    def __init__(self, pod: str, why: str) -> None:
+        self.pod, self.why = pod, why
+        super().__init__(f"the screen of pod {pod} is unavailable: {why}", hint="its tape has everything it shows")
+
+
+class PodUnreachable(PodError):
+    """The runner that has the pod is not connected."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"the machine that runs pod {name!r} is not connected",
+            hint="the pod goes on there; what was recorded before can be looked at",
+        )
+
+
+class KeyboardHeld(PodError):
+    """Somebody else types into the pod."""
+
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
+        super().__init__(f"{holder} has the keyboard", hint="wait until it is given back, or take it over")
+
+
+class NotHolder(PodError):
+    """Somebody types who has not taken the keyboard, or has lost it."""
+
+    def __init__(self, holder: str | None) -> None:
+        self.holder = holder
+        who = f"{holder} has the keyboard" if holder is not None else "nobody has taken the keyboard"
+        super().__init__(who, hint="take it first")
 
 
 class StartFailed(PodError):

@@ -161,7 +161,7 @@ def test_words_to_leave_out_are_not_taken_for_options(jay: Jay) -> None:
         ((), 2, "Missing argument"),
         (("word", "--sicne", "2h"), 2, "No such option"),
         (("word", "--since", "soon"), 2, "'soon' is not a time; times are like 2h"),
-        (("word", "--since", "50%"), 2, "'50%' is a place in one recording"),
+        (("word", "--since", "50%"), 2, "'50%' is not a time"),
         (("word", "--limit", "0"), 2, "--limit"),
         (("word", "--kind", "sung"), 2, "--kind"),
     ],

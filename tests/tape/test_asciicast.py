@@ -549,11 +549,11 @@ def restore(line: bytes) -> tuple[str, int, int, bytes | Json]:
 def restore_payload(fields: Json) -> bytes | Json:
     match fields:
         case {"author": str(author), "hidden": int(hidden)}:
-            return encode_typed(bytes(hidden), author, hidden=True)
+            return encode_typed(bytes(hidden), author, hidden=True, **_turn(fields))
         case {"author": str(author), "text": str(text)}:
-            return encode_typed(text.encode(), author, hidden=False)
+            return encode_typed(text.encode(), author, hidden=False, **_turn(fields))
         case {"author": str(author), "base64": str(text)}:
-            return encode_typed(base64.b64decode(text), author, hidden=False)
+            return encode_typed(base64.b64decode(text), author, hidden=False, **_turn(fields))
         case {"text": str(text)}:
             return text.encode()
         case {"base64": str(text)}:
@@ -566,9 +566,14 @@ def restore_payload(fields: Json) -> bytes | Json:
             raise AssertionError(fields)
 
 
+def _turn(fields: Json) -> dict[str, int]:
+    return {name: value for name in ("epoch", "answers") if isinstance(value := fields.get(name), int)}
+
+
+_NUMBERS = st.none() | st.integers(0, 2**53)
 PAYLOADS = (
     st.binary(max_size=40)
-    | st.builds(encode_typed, BYTES, st.text(), hidden=st.booleans())
+    | st.builds(encode_typed, BYTES, st.text(), hidden=st.booleans(), epoch=_NUMBERS, answers=_NUMBERS)
     | st.dictionaries(st.text(), st.integers() | st.floats() | st.text() | st.none()).map(
         lambda it: json.dumps(it).encode()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import click
 
 import scrubjay
 from scrubjay.cli.context import Context
+from scrubjay.errors import BadSetting
 from scrubjay.settings import read_settings
 
 # In the order a person meets them; the module is scrubjay.cli.<name>_command.
 _NAMES = (
+    "up",
     "run",
     "ps",
     "attach",
@@ -30,6 +33,11 @@ _NAMES = (
     "seal",
     "reindex",
     "rm",
+    "login",
+    "token",
+    "notify",
+    "service",
+    "doctor",
     "completion",
 )
 
@@ -61,6 +69,17 @@ class Commands(click.Group):
                     help="Keep recordings here instead of in the state directory.",
                 ),
                 click.Option(
+                    ["--config"],
+                    type=click.Path(path_type=Path),
+                    metavar="FILE",
+                    help="Read settings from here instead of from the configuration directory.",
+                ),
+                click.Option(
+                    ["--server"],
+                    metavar="URL",
+                    help="Ask the server there, with the token in SCRUBJAY_TOKEN, instead of this machine.",
+                ),
+                click.Option(
                     ["--version"],
                     is_flag=True,
                     is_eager=True,
@@ -76,8 +95,26 @@ class Commands(click.Group):
 
 
 @click.pass_context
-def _prepare(ctx: click.Context, data: Path | None) -> None:
-    ctx.obj = Context(read_settings(os.environ, data=data.absolute() if data is not None else None))
+def _prepare(ctx: click.Context, data: Path | None, config: Path | None, server: str | None) -> None:
+    try:
+        ctx.obj = Context(
+            read_settings(os.environ, data=data, config=config),
+            config=config,
+            server=server or os.environ.get("SCRUBJAY_SERVER") or None,
+            token=os.environ.get("SCRUBJAY_TOKEN") or None,
+        )
+    except BadSetting as error:
+        if ctx.invoked_subcommand != "doctor":
+            raise
+        # The one command that is asked what is wrong must be able to say it.
+        ctx.obj = Context(read_settings(_essential(os.environ), data=data), bad_setting=error, config=config)
+
+
+def _essential(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without settings, but for where the recordings are."""
+    return {
+        name: value for name, value in environ.items() if not name.startswith("SCRUBJAY_") or name == "SCRUBJAY_DATA"
+    } | {"SCRUBJAY_CONFIG": os.devnull}
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001

@@ -7,13 +7,18 @@ import json
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from scrubjay.errors import BadInput, BadSetting
 from scrubjay.pods.home import Home
 from scrubjay.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from scrubjay.cli.client import Client
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -21,9 +26,42 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 class Context:
     """One call of the command line."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        config: Path | None = None,
+        bad_setting: BadSetting | None = None,
+        server: str | None = None,
+        token: str | None = None,
+    ) -> None:
         self.settings = settings
+        self.config = config  #: the settings file that was named on the command line
+        self.bad_setting = bad_setting  #: why the settings are not what was asked for; only 'doctor' gets to see it
+        self.server = server  #: the address of a server elsewhere, to be asked instead of this machine
+        self.token = token  #: what to show it
         self.home = Home(settings.data)
+
+    @property
+    def client(self) -> Client:
+        """The server that was named with --server, or else the one of this machine."""
+        from scrubjay.cli.client import Client
+
+        if self.server is None:
+            return self.local_client()
+        token = self.token
+        if token is None:
+            raise BadInput(
+                f"{self.server} lets nobody in without a token",
+                hint="'scrubjay token create' on that machine makes one; put it into SCRUBJAY_TOKEN",
+            )
+        return Client(self.server, token, self.settings.data / "server.sock")
+
+    def local_client(self, data: Path | None = None) -> Client:
+        """The server of this machine, whether it runs or not."""
+        from scrubjay.cli.client import Client
+
+        return Client(None, None, (data if data is not None else self.settings.data) / "server.sock")
 
     @property
     def author(self) -> str:
@@ -45,8 +83,8 @@ def json_option(function: _Function) -> _Function:
 def _complete_pods(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     import os
 
-    given = ctx.find_root().params.get("data")
-    home = Home(read_settings(os.environ, data=given).data)
+    given = ctx.find_root().params
+    home = Home(read_settings(os.environ, data=given.get("data"), config=given.get("config")).data)
     newest = {pod.name: pod for pod in home.pods()}
     return [
         CompletionItem(name, help=" ".join(pod.argv)[:60])

@@ -19,7 +19,7 @@ from scrubjay.cli.reels import pods_of
 from scrubjay.errors import BadInput, BadInstant, IndexDiscarded, NotATape
 from scrubjay.ids import PodId
 from scrubjay.pods.pod import Pod
-from scrubjay.replay.instants import FromEnd, FromStart, TimeOfDay, Wall, parse_instant, wall_before
+from scrubjay.replay.instants import wall_of
 from scrubjay.replay.query import Kind, Query, mark, parse_query
 from scrubjay.replay.search import Hit, SearchIndex
 from scrubjay.screen.pieces import clean
@@ -104,17 +104,10 @@ def _parse(words: Sequence[str], kind: Kind | None) -> Query:
 
 def _wall_us(raw: str, now_us: int) -> int:
     """The wall clock a person means: one it showed, or so long ago."""
-    hint = f"times are like {_TIMES}"
     try:
-        match parse_instant(raw):
-            case FromStart(us) | FromEnd(us):
-                return now_us - us
-            case TimeOfDay() | Wall() as instant:
-                return wall_before(instant, now_us, None)
-            case _:
-                raise BadInput(f"{raw!r} is a place in one recording, not a time", hint=hint)
+        return wall_of(raw, now_us)
     except BadInstant as error:
-        raise BadInput(str(error), hint=hint) from error
+        raise BadInput(str(error), hint=f"times are like {_TIMES}") from error
 
 
 def _choose_pods(context: Context, raw_pods: Sequence[str]) -> list[Pod]:

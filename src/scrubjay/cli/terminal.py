@@ -143,7 +143,7 @@ class _Joined:
         if self._seated:
             self._send({"do": "seat", "id": _SEAT_ID, "from": self._stream.offset, "author": self._author})
         else:
-            self._send({"do": "follow", "from": self._stream.wanted})
+            self._send({"do": "follow", "from": self._stream.wanted, "at_terminal": self._is_terminal})
 
     def _relay(self) -> None:
         self._seated = False
@@ -249,7 +249,7 @@ class _Joined:
 
     def _type(self, data: bytes) -> None:
         if data:
-            self._send({"do": "write", "author": self._author}, data)
+            self._send({"do": "write", "author": self._author, "at_terminal": self._is_terminal}, data)
 
     def _send_size(self, *, redraw: bool) -> None:
         size = terminal_size()

@@ -12,6 +12,7 @@ from scrubjay.tape.format import SEGMENT_HEADER_BYTES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from scrubjay.keeper.protocol import Meta
+    from scrubjay.keeper.replies import Replies
     from scrubjay.keeper.seat import Seat
     from scrubjay.tape.writer import TapeWriter
 
@@ -29,6 +30,10 @@ class Client:
         self.socket = connection
         self.follows_from: int | None = None  #: the next offset a follower wants
         self.seat: Seat | None = None  #: the terminal it has offered
+        self.wants_synced = False  #: whether it is told how far the tape is synced
+        self.relays = False  #: whether it passes on what is shown to and sent by a person's terminal
+        self.replies: Replies | None = None  #: takes out what that terminal answers
+        self.held_at = 0.0  #: when it last kept something back
         self.closed = False
         self._frames = FrameReader()
         self._out = b""

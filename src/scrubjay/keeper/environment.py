@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+ARGV_VARIABLE = "SCRUBJAY_ARGV"  # the command as a JSON list, if there is a secret in it that pod.json must not hold
+
 # Set by an agent, multiplexer or terminal for its own children. Inside a pod they are lies: an agent
 # that sees them refuses to start, joins the wrong session, or draws for a terminal that is not there.
 _FOREIGN = frozenset(

@@ -7,11 +7,12 @@ import select
 import signal
 import time
 
-from scrubjay.keeper.clients import Client, peer
-from scrubjay.keeper.detach import DetachKeys
+from scrubjay.keeper.answers import Answers, NotAnswerable
+from scrubjay.keeper.clients import Client, peer, read_written
 from scrubjay.keeper.leftovers import Leftovers
 from scrubjay.keeper.processes import give_memory_back
 from scrubjay.keeper.protocol import SIZE_MAX, SIZE_MIN
+from scrubjay.keeper.redaction import Redaction
 from scrubjay.keeper.seat import Seat
 from scrubjay.keeper.signals import exit_fields, signal_name, signal_number
 from scrubjay.keeper.syncer import Syncer
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from scrubjay.keeper.agent import Agent
     from scrubjay.keeper.protocol import Meta
     from scrubjay.keeper.recorder import Recorder
+    from scrubjay.keeper.replies import Replies
+    from scrubjay.keeper.secrets import Secret
 
 INPUT_MAX_BYTES = 1 << 20  # typed and not taken by the agent; more is refused
 TERMINAL_BYTES = 256 << 10  # more than a terminal can hold of what its program wrote before it ended
@@ -33,6 +36,7 @@ ECHO_MS = 1  # in which it nearly always has, and a person may be served alone
 STOP_GRACE_S = 5.0
 LEFTOVER_GRACE_S = 2.0  # between TERM and KILL for what the agent left running
 AWAY_S = 0.2  # after which to see whether a terminal that a shell has taken is ours again
+ASKED_US, ASKED_BYTES = 1_000_000, 8192  # how long ago an agent may have asked for what is answered now
 SEAL_AFTER_QUIET_S = 2.0
 SEAL_BACKLOG_SEGMENTS = 16  # unsealed, 256 MiB: then the disk matters more than the speed
 FAREWELL_S = 2.0  # for followers to take the end of the tape
@@ -53,18 +57,24 @@ class Keeper:
         facts: Meta,
         aides: set[int],
         start_sealer: Callable[[], int | None],
+        secrets: list[Secret] | None = None,
     ) -> None:
         self.exit: dict[str, object] = {}  #: how the agent ended, once it has
         self._agent, self._recorder, self._listener = agent, recorder, listener
         self._size, self._facts = size, facts
         self._aides = aides  # children that are ours, not the agent's
         self._start_sealer = start_sealer
+        self._redaction = (
+            Redaction(secrets, recorder, show=self._show_output, later=self._later) if secrets else None
+        )  # None: there is nothing to hide, and that costs nothing
         self._sealer: int | None = None
         self._unsealed = 0  # segments that have ended since the sealer was started
         self._segments = len(recorder.writer.segments)
         self._clients: dict[int, Client] = {}
         self._output_end = recorder.writer.offset  # of the last output on the tape
         self._seated: dict[int, tuple[Client, Seat]] = {}  # by their terminals
+        self._answers = Answers()
+        self._epoch = 0  # the highest that a request came with
         self._poll = select.poll()
         self._echo = select.poll()
         self._echo.register(agent.terminal, select.POLLIN)
@@ -140,6 +150,7 @@ class Keeper:
         """What is due by now: syncs, the clock, sealing, timers."""
         recorder = self._recorder
         recorder.tick()
+        self._answers.pass_time(recorder.writer.offset, recorder.now())
         sync = recorder.begin_sync()
         if sync is not None:
             self._syncer.put(sync)
@@ -206,6 +217,13 @@ class Keeper:
         parts = self._agent.read()
         if not parts:
             return 0
+        if self._redaction is None:
+            self._show_output(parts)
+        else:
+            self._redaction.show(parts)
+        return sum(map(len, parts))
+
+    def _show_output(self, parts: list[bytes]) -> None:
         recorder, writer = self._recorder, self._recorder.writer
         start = writer.offset
         recorder.output(*parts)
@@ -214,7 +232,6 @@ class Keeper:
             for _, seat in self._seated.values():
                 seat.show_live(parts, self._output_end, writer.written)
         self._output_end = writer.offset
-        return sum(map(len, parts))
 
     def _reap(self) -> None:
         while True:
@@ -243,6 +260,10 @@ class Keeper:
                 break
             self._last_words_bytes -= taken
             self._recorder.flush()
+        if self._redaction is not None:
+            if not self._redaction.release():
+                return
+            self._redaction.note()
         self.exit = exit_fields(self._wait_status)
         self._recorder.note(Kind.EXIT, **self.exit)
         self._recorder.flush()
@@ -257,15 +278,15 @@ class Keeper:
         if self._leftovers.kill():
             self._later(0.1, self._kill_leftovers)
 
-    def _stop(self, author: str, grace_s: float) -> None:
+    def _stop(self, author: str, grace_s: float, epoch: int | None = None) -> None:
         if self._wait_status is not None:
             return
-        self._signal(signal.SIGTERM, author)
+        self._signal(signal.SIGTERM, author, epoch)
         self._agent.signal(signal.SIGCONT)  # a stopped agent hears nothing else
-        self._later(grace_s, lambda: self._signal(signal.SIGKILL, author) if self._wait_status is None else None)
+        self._later(grace_s, lambda: self._signal(signal.SIGKILL, author, epoch) if self._wait_status is None else None)
 
-    def _signal(self, number: int, author: str) -> None:
-        self._recorder.note(Kind.SIGNAL, signal=signal_name(number), author=author)
+    def _signal(self, number: int, author: str, epoch: int | None = None) -> None:
+        self._recorder.note(Kind.SIGNAL, signal=signal_name(number), author=author, epoch=epoch)
         self._recorder.flush()
         self._agent.signal(number)
 
@@ -281,9 +302,16 @@ class Keeper:
         signals = os.read(self._wakeup, 4096)
         for sync in self._syncer.take_done():
             self._recorder.finish_sync(sync)
+            self._tell_synced()
         self._reap()
         if signal.SIGTERM in signals or signal.SIGINT in signals:
             self._stop("keeper", STOP_GRACE_S)
+
+    def _tell_synced(self) -> None:
+        for client in list(self._clients.values()):
+            if client.wants_synced:
+                client.answer({"synced": self._recorder.writer.synced})
+                self._watch_client(client)
 
     # Clients.
 
@@ -318,6 +346,7 @@ class Keeper:
             self._poll.unregister(fd)
             del self._clients[fd]
             client.close()
+            self._note_left(client)
             return
         self._poll.modify(client.socket, select.POLLIN | (select.POLLOUT if client.waiting else 0))
 
@@ -329,6 +358,8 @@ class Keeper:
             match meta.get("do"):
                 case "follow":
                     client.follows_from = _whole(meta, "from")
+                    client.relays = client.relays or meta.get("at_terminal") is True
+                    client.wants_synced = meta.get("synced") is True
                     self._unseat(client)
                     return
                 case "seat":
@@ -338,20 +369,26 @@ class Keeper:
                     if client.seat is not None:
                         self._give_back(client, {"left": client.seat.position})
                     return
+                case "answer":
+                    client.answer({"re": number, "ok": True, "from": self._let_answer(client)})
+                    return
                 case "write":
-                    self._type(tail, _text(meta, "author"))
+                    self._write(client, meta, tail)
                 case "resize":
+                    self._fence(meta)
                     self._resize(_whole(meta, "cols"), _whole(meta, "rows"))
                 case "signal":
+                    epoch = self._fence(meta)
                     if self._wait_status is not None:  # its pid may be another process's by now
                         raise Refused("the agent has ended")
-                    self._signal(_named_signal(meta), _text(meta, "author"))
+                    self._signal(_named_signal(meta), _text(meta, "author"), epoch)
                 case "mark":
                     if self._recorder.ended:
                         raise Refused("the tape is closed")
                     self._recorder.note(Kind.MARK, label=_text(meta, "label"), author=_text(meta, "author"))
                 case "stop":
-                    self._stop(_text(meta, "author"), _whole(meta, "grace_ms") / 1000)
+                    epoch = self._fence(meta)
+                    self._stop(_text(meta, "author"), _whole(meta, "grace_ms") / 1000, epoch)
                 case "status":
                     client.answer({"re": number, "ok": True, "status": self._describe()})
                     return
@@ -365,7 +402,26 @@ class Keeper:
             offset = self._recorder.writer.offset
             self._recorder.when_synced(lambda: client.answer({"re": number, "ok": True, "offset": offset}))
 
-    def _type(self, data: bytes, author: str) -> None:
+    def _fence(self, meta: Meta) -> int | None:
+        """The epoch a request belongs to, if any; Refused if a later one has begun."""
+        if "epoch" not in meta:
+            return None
+        epoch = _whole(meta, "epoch")
+        if epoch < self._epoch:
+            raise Refused(f"fenced: epoch {self._epoch} has begun, and this came with {epoch}")
+        self._epoch = epoch
+        return epoch
+
+    def _write(self, client: Client, meta: Meta, data: bytes) -> None:
+        epoch, author = self._fence(meta), _text(meta, "author")
+        if "answers" in meta:
+            self._type_answer(client, data, author, _whole(meta, "answers"), epoch)
+        elif meta.get("at_terminal") is True:
+            self._type_relayed(client, data, author, epoch)
+        else:
+            self._type(data, author, epoch)
+
+    def _type(self, data: bytes, author: str, epoch: int | None = None, answers: int | None = None) -> None:
         if self._agent_gone or self._agent.hung_up:
             raise Refused("the agent has ended")
         if self._recorder.paused is not None:
@@ -374,11 +430,107 @@ class Keeper:
             raise Refused("the agent does not read what was typed before")
         hidden = self._agent.hides_typing
         limit = INPUT_MAX_BYTES // 8
-        for start in range(0, len(data), limit):
+        kept = data if self._redaction is None else self._redaction.typed(data, hidden=hidden)
+        for start in range(0, len(kept), limit):
             # On the tape before the agent can act on it.
-            self._recorder.typed(data[start : start + limit], author, hidden=hidden)
+            self._recorder.typed(kept[start : start + limit], author, hidden=hidden, epoch=epoch, answers=answers)
         self._agent.type(data)
-        self._awaiting_echo = True
+        if answers is None:
+            self._awaiting_echo = True
+
+    # What the agent asks its terminal.
+
+    def _let_answer(self, client: Client) -> int:
+        """Let a client be the pod's terminal; the offset from which on what is asked is its to answer."""
+        recorder = self._recorder
+        start, before = self._answers.begin(
+            client,
+            end=recorder.writer.offset,
+            now=recorder.now(),
+            quiet_us=recorder.now() - recorder.last_output_at,
+            persons=self._persons_attached,
+        )
+        for _, seat in self._seated.values():
+            self._mute(seat)
+        if before is not None:
+            before.answer({"replaced": True})
+            self._watch_client(before)
+        return start
+
+    def _type_answer(self, client: Client, data: bytes, author: str, offset: int, epoch: int | None) -> None:
+        try:
+            self._answers.check(client, offset, end=self._recorder.writer.offset)
+        except NotAnswerable as error:
+            raise Refused(str(error)) from error
+        self._type(data, author, epoch, offset)
+        self._answers.answered = offset
+
+    def _mute(self, seat: Seat) -> None:
+        """Take what a person's terminal answers out of what it sends."""
+        if seat.replies is None and not self._answers.by_persons:
+            seat.replies = self._sieve()
+
+    def _sieve(self) -> Replies:
+        from scrubjay.keeper.replies import Replies  # 4 ms that a keeper need not take to start
+
+        return Replies(self._position_asked)
+
+    def _position_asked(self) -> bool:
+        recorder = self._recorder
+        if recorder.now() - recorder.last_output_at > ASKED_US:
+            return False
+        recent = read_written(recorder.writer, max(0, recorder.writer.written - ASKED_BYTES))
+        return recent is not None and (b"\x1b[6n" in recent or b"\x1b[?6n" in recent)
+
+    def _type_relayed(self, client: Client, data: bytes, author: str, epoch: int | None) -> None:
+        client.relays = True
+        if not self._answers.by_persons:
+            if client.replies is None:
+                client.replies = self._sieve()
+            data = client.replies.feed(data)
+            if client.replies.holding:
+                client.held_at = time.monotonic()
+                self._later(client.replies.hold_s, lambda: self._release_relayed(client, author, epoch))
+        if data:
+            self._type(data, author, epoch)
+
+    def _release_relayed(self, client: Client, author: str, epoch: int | None) -> None:
+        replies = client.replies
+        if replies is None or client.closed or time.monotonic() - client.held_at < replies.hold_s:
+            return
+        keys = replies.release()
+        if keys and (epoch is None or epoch >= self._epoch):
+            self._type_if_possible(keys, author, epoch)
+
+    @property
+    def _persons_attached(self) -> bool:
+        return bool(self._seated) or any(client.relays for client in self._clients.values())
+
+    def _note_left(self, client: Client) -> None:
+        """A client is gone: the pod's terminal, a person's, or another."""
+        if self._answers.end(client, self._recorder.now()):
+            self._later(Answers.TAKE_OVER_S, self._let_persons_answer)
+        elif client.relays and not self._persons_attached:
+            self._answers.last_person_left(self._recorder.writer.offset)
+
+    def _let_persons_answer(self) -> None:
+        """The pod's terminal has not come back."""
+        if not self._answers.take_over(self._recorder.now()):
+            return
+        for _, seat in self._seated.values():
+            keys = seat.replies.release() if seat.replies is not None else b""
+            seat.replies = None
+            if keys:
+                self._type_if_possible(keys, seat.author)
+        for client in self._clients.values():
+            if client.replies is not None and not client.replies.holding:
+                client.replies = None
+
+    def _type_if_possible(self, keys: bytes, author: str, epoch: int | None = None) -> None:
+        try:
+            self._type(keys, author, epoch)
+        except Refused:
+            return  # as a terminal nobody reads from takes no keys
 
     # Terminals that clients have offered.
 
@@ -390,6 +542,7 @@ class Keeper:
             raise Refused(f"cannot take your terminal: {error.strerror}") from error
         client.seat, client.follows_from = seat, None
         self._seated[seat.terminal] = client, seat
+        self._mute(seat)
         self._poll.register(seat.terminal, select.POLLIN)
 
     def _unseat(self, client: Client) -> None:
@@ -397,6 +550,8 @@ class Keeper:
         if seat is not None and self._seated.pop(seat.terminal, None) is not None:
             self._poll.unregister(seat.terminal)
             seat.close()
+            if not self._persons_attached:
+                self._answers.last_person_left(self._recorder.writer.offset)
 
     def _serve_seat(self, client: Client, seat: Seat, events: int) -> None:
         if events & select.POLLOUT:
@@ -411,12 +566,17 @@ class Keeper:
         elif seat.away:
             self._leave_alone(client, seat)
         elif seat.holding:
-            self._later(DetachKeys.HOLD_S, lambda: self._release_held(client, seat))
+            self._later(seat.hold_s, lambda: self._release_held(client, seat))
 
     def _release_held(self, client: Client, seat: Seat) -> None:
-        keys = seat.release_held() if client.seat is seat else b""
+        if client.seat is not seat:
+            return
+        held_s = seat.hold_s
+        keys = seat.release_held()
         if keys:
             self._type_from(seat, keys)
+        if seat.holding and seat.hold_s > held_s:
+            self._later(seat.hold_s, lambda: self._release_held(client, seat))
 
     def _type_from(self, seat: Seat, keys: bytes) -> None:
         try:
@@ -467,6 +627,8 @@ class Keeper:
         if self._agent_gone or (cols, rows) == self._size:
             return
         self._size = (cols, rows)
+        if self._redaction is not None:
+            self._redaction.release()  # it was shown at the old size
         self._recorder.resized(cols, rows)
         self._recorder.flush()
         self._agent.resize(cols, rows)
@@ -489,6 +651,9 @@ class Keeper:
             "paused": self._recorder.paused,
             "sync_failures": self._recorder.sync_failures,
             "followers": sum(client.watches for client in self._clients.values()),
+            "answering": self._answers.terminal is not None,
+            "answered": self._answers.answered,
+            "epoch": self._epoch,
         }
 
     def _announce_pause(self) -> None:
@@ -509,6 +674,9 @@ class Keeper:
             self._watch_terminal_no_more()
         # Twice, because nothing may follow the end: what a failing disk has to say comes before it.
         self._serve_until_synced()
+        if self._redaction is not None:
+            self._redaction.release()
+            self._redaction.note()
         recorder.end("ended")
         self._serve_until_synced()
 

@@ -55,9 +55,18 @@ class Recorder:
     """The recording of one pod."""
 
     def __init__(
-        self, writer: TapeWriter, clock: Clock, reserve: SpareRoom, *, sync_us: int, best_effort: bool
+        self,
+        writer: TapeWriter,
+        clock: Clock,
+        reserve: SpareRoom,
+        *,
+        sync_us: int,
+        best_effort: bool,
+        hide: Callable[[object], object] | None = None,
     ) -> None:
+        """``hide`` takes secrets out of what is noted; what is shown and typed comes without them."""
         self.writer = writer
+        self._hide = hide
         self.paused: str | None = None  #: why nothing is recorded at the moment
         self.sync_failures = 0
         self.last_output_at = 0
@@ -114,9 +123,12 @@ class Recorder:
         for start in range(0, len(data), PAYLOAD_MAX_BYTES):
             self._put(Kind.OUTPUT, at, data[start : start + PAYLOAD_MAX_BYTES])
 
-    def typed(self, data: bytes, author: str, *, hidden: bool) -> None:
+    def typed(
+        self, data: bytes, author: str, *, hidden: bool, epoch: int | None = None, answers: int | None = None
+    ) -> None:
         """Record and write what somebody typed."""
-        self._put(Kind.INPUT, self._check_clock(), encode_typed(data, author, hidden=hidden))
+        payload = encode_typed(data, author, hidden=hidden, epoch=epoch, answers=answers)
+        self._put(Kind.INPUT, self._check_clock(), payload)
 
     def resized(self, cols: int, rows: int) -> None:
         """Record a new size."""
@@ -124,6 +136,8 @@ class Recorder:
 
     def note(self, kind: Kind, **fields: object) -> None:
         """Record anything whose payload is JSON."""
+        if self._hide is not None:
+            fields = {name: self._hide(value) for name, value in fields.items()}
         self._append(kind, self._check_clock(), encode_json(**fields))
 
     def end(self, reason: str) -> None:

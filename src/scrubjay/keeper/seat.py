@@ -16,6 +16,7 @@ from scrubjay.tape.format import skim_output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from scrubjay.keeper.replies import Replies
     from scrubjay.tape.writer import TapeWriter
 
 _READ_BYTES = 4096  # all a terminal holds of what was typed
@@ -33,7 +34,8 @@ class Seat:
         self.gone = False  #: whether the terminal was closed
         self.away = False  #: whether a shell has the terminal at the moment; then nothing is read or shown
         self.left_alone = False  #: whether it is known to be, and looked at from time to time
-        self.holding = False  #: whether a key is kept back because it may be the first of two
+        self.holding = False  #: whether something is kept back: a key that may be the first of two, or half an answer
+        self.replies: Replies | None = None  #: takes out what the terminal answers, if another one answers for the pod
         self._keys = DetachKeys()
         self._held_at = self._looked_at = 0.0
         self._out = b""
@@ -79,17 +81,42 @@ class Seat:
         if not data:
             self.gone = True
         elif self.holding or b"\x1b" in data or b"\x1c" in data:
-            data, leaves = self._keys.feed(data)
-            self.holding, self._held_at = self._keys.holding, time.monotonic()
-            return data, leaves
+            return self._sift(data)
         return data, False
 
+    def _sift(self, data: bytes) -> tuple[bytes, bool]:
+        if self.replies is not None:
+            data = self.replies.feed(data)
+        leaves = False
+        if data:
+            data, leaves = self._keys.feed(data)
+        self._held_at = time.monotonic()
+        self._note_held()
+        return data, leaves
+
+    def _note_held(self) -> None:
+        self.holding = self._keys.holding or (self.replies is not None and self.replies.holding)
+
+    @property
+    def hold_s(self) -> float:
+        """How long what is kept back is."""
+        replies = self.replies
+        return replies.hold_s if replies is not None and replies.holding else DetachKeys.HOLD_S
+
     def release_held(self) -> bytes:
-        """The key that was kept back, if that is long enough ago."""
-        if time.monotonic() - self._held_at < DetachKeys.HOLD_S:
+        """What was kept back, if that is long enough ago."""
+        held_s = time.monotonic() - self._held_at
+        if held_s < self.hold_s:
             return b""
-        self.holding = False
-        return self._keys.release()
+        data = b""
+        if self.replies is not None and self.replies.holding:
+            data = self.replies.release()
+            if data:
+                data, _ = self._keys.feed(data)
+        if held_s >= DetachKeys.HOLD_S:
+            data += self._keys.release()
+        self._note_held()
+        return data
 
     def show_live(self, parts: list[bytes], since: int, end: int) -> None:
         """Show all output there is between ``since`` and ``end``, if what is before was shown; else ``show`` will."""

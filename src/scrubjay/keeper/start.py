@@ -10,9 +10,10 @@ from scrubjay.clock import SystemClock
 from scrubjay.keeper import processes, undertaker
 from scrubjay.keeper.agent import SpawnFailed, spawn
 from scrubjay.keeper.clients import listen
-from scrubjay.keeper.environment import agent_environment
+from scrubjay.keeper.environment import ARGV_VARIABLE, agent_environment
 from scrubjay.keeper.keeper import Keeper
 from scrubjay.keeper.recorder import Recorder
+from scrubjay.keeper.secrets import find_secrets, hide_in_facts
 from scrubjay.tape.disk import Folder, Reserve
 from scrubjay.tape.format import FORMAT_VERSION
 from scrubjay.tape.payload import encode_json
@@ -48,21 +49,7 @@ def _assemble(folder: str, pod: dict[str, object]) -> tuple[Keeper, Callable[[],
     tape_folder = os.path.join(folder, "tape")
     watermark = WatermarkFile(Folder(folder).create("watermark"), tape)
     above = (folder, os.path.dirname(folder))
-    writer = TapeWriter(Folder(tape_folder, above=above), tape, watermark=watermark)
-    recorder = Recorder(
-        writer,
-        clock,
-        Reserve(os.path.join(folder, "reserve")),
-        sync_us=int(str(pod["sync_ms"])) * 1000,
-        best_effort=pod["when_full"] == "best_effort",
-    )
-    head = {key: value for key, value in pod.items() if key != "seal"}
-    recorder.begin(format=FORMAT_VERSION, tape=tape, **head)
-    listener = listen(folder, "keeper.sock")
-    processes.adopt_orphans()
-    undertaker_pid, dismiss = undertaker.station(tape)
-    argv = [str(word) for word in _list(pod["argv"])]
-    cols, rows = int(str(pod["cols"])), int(str(pod["rows"]))
+    argv = [str(word) for word in _list(json.loads(os.environ.pop(ARGV_VARIABLE, "null")) or pod["argv"])]
     environment = agent_environment(
         dict(os.environ),
         pod=tape,
@@ -70,6 +57,22 @@ def _assemble(folder: str, pod: dict[str, object]) -> tuple[Keeper, Callable[[],
         session=str(pod["session"]),
         term=str(pod["term"]),
     )
+    secrets = find_secrets(environment, [str(name) for name in _list(pod.get("mask"))])
+    writer = TapeWriter(Folder(tape_folder, above=above), tape, watermark=watermark)
+    recorder = Recorder(
+        writer,
+        clock,
+        Reserve(os.path.join(folder, "reserve")),
+        sync_us=int(str(pod["sync_ms"])) * 1000,
+        best_effort=pod["when_full"] == "best_effort",
+        hide=(lambda value: hide_in_facts(secrets, value)) if secrets else None,
+    )
+    head = {key: value for key, value in pod.items() if key != "seal"}
+    recorder.begin(format=FORMAT_VERSION, tape=tape, **head)
+    listener = listen(folder, "keeper.sock")
+    processes.adopt_orphans()
+    undertaker_pid, dismiss = undertaker.station(tape)
+    cols, rows = int(str(pod["cols"])), int(str(pod["rows"]))
     try:
         agent = spawn(argv, str(pod["cwd"]), environment, cols=cols, rows=rows)
     except SpawnFailed:
@@ -84,6 +87,7 @@ def _assemble(folder: str, pod: dict[str, object]) -> tuple[Keeper, Callable[[],
         facts={"id": tape, "name": pod["name"], "session": pod["session"]},
         aides={undertaker_pid},
         start_sealer=lambda: _run_in_background(seal),
+        secrets=secrets,
     )
 
     def finish() -> None:

@@ -21,7 +21,9 @@ import scrubjay
 from scrubjay.clock import SystemClock
 from scrubjay.errors import BadSize, StartFailed
 from scrubjay.ids import PodName, SessionId, new_pod_id, new_session_id, suggest_pod_name
+from scrubjay.keeper.environment import ARGV_VARIABLE
 from scrubjay.keeper.protocol import SIZE_MAX, SIZE_MIN
+from scrubjay.keeper.secrets import find_secrets, hide_in
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod, write_facts
 from scrubjay.settings import Settings
@@ -41,6 +43,10 @@ class StartRequest:
     rows: int
     name: PodName | None = None  #: None names it after its command
     session: SessionId | None = None  #: None begins a new session
+    agent: str | None = None  #: which agent it is, if it was asked for by its name
+    repository: str | None = None  #: what its worktree was made of
+    branch: str | None = None
+    worktree: str | None = None  #: the worktree's name
 
 
 def check_size(cols: int, rows: int) -> None:
@@ -59,6 +65,11 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
             name = request.name
         else:
             name = suggest_pod_name(Path(request.argv[0]).name, {str(taken) for taken in home.living_names()})
+        secrets = find_secrets(environ, settings.mask)
+        argv = [hide_in(secrets, word) for word in request.argv]
+        environ = {name: value for name, value in environ.items() if name != ARGV_VARIABLE}
+        if argv != list(request.argv):
+            environ[ARGV_VARIABLE] = json.dumps(request.argv)
         pod_id = new_pod_id()
         folder = home.make_folder(pod_id)
         try:
@@ -67,16 +78,21 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
                 id=pod_id,
                 name=name,
                 session=request.session or new_session_id(),
-                argv=list(request.argv),
+                argv=argv,
                 cwd=str(request.cwd),
                 cols=request.cols,
                 rows=request.rows,
                 term=settings.term,
                 created=SystemClock().wall_us(),
                 host=socket.gethostname(),
+                agent=request.agent,
+                repository=request.repository,
+                branch=request.branch,
+                worktree=request.worktree,
                 scrubjay=scrubjay.__version__,
                 sync_ms=settings.sync_ms,
                 when_full=settings.when_full,
+                mask=list(settings.mask),  # names alone: what they are is in the agent's environment
                 # -P keeps a module in the agent's folder from being imported in place of ours.
                 seal=[sys.executable, "-P", "-m", "scrubjay", "--data", str(home.path), "seal", pod_id],
             )

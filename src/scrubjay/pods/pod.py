@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 State = Literal["running", "ending", "exited", "lost", "imported"]
 
+DEFAULT_SIZE = (80, 24)  # of an imported recording that does not say
+
 _STATUS_TIMEOUT_S = 1.0
 _EXIT_WITHIN_BYTES = 1 << 20  # of the end; little follows an exit, and a lost tape may be gigabytes
 
@@ -38,11 +40,21 @@ class Pod:
     cwd: str
     created_us: int  #: wall clock
     imported: bool
+    size: tuple[int, int] = DEFAULT_SIZE  #: columns and rows it began with
+    agent: str | None = None
+    repository: str | None = None
+    branch: str | None = None
+    worktree: str | None = None
 
     @property
     def alive(self) -> bool:
         """Whether its keeper lives: it holds a lock that the kernel takes back when it dies."""
         return lock_is_held(self.folder / "keeper.lock")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it came to its end in good order, or never ran."""
+        return self.imported or (self.folder / "end.json").exists()
 
     def tape(self) -> Tape:
         """Its tape."""
@@ -144,7 +156,7 @@ def read_pod(folder: Path) -> Pod | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     argv = facts.get("argv")
-    created = facts.get("created")
+    created, cols, rows = facts.get("created"), facts.get("cols"), facts.get("rows")
     return Pod(
         folder=folder,
         id=PodId(folder.name),
@@ -154,7 +166,17 @@ def read_pod(folder: Path) -> Pod | None:
         cwd=str(facts.get("cwd", "")),
         created_us=created if isinstance(created, int) else 0,
         imported=facts.get("imported") is True,
+        size=(cols, rows) if isinstance(cols, int) and isinstance(rows, int) else DEFAULT_SIZE,
+        agent=_text(facts, "agent"),
+        repository=_text(facts, "repository"),
+        branch=_text(facts, "branch"),
+        worktree=_text(facts, "worktree"),
     )
+
+
+def _text(facts: Json, name: str) -> str | None:
+    value = facts.get(name)
+    return value if isinstance(value, str) else None
 
 
 def write_facts(path: Path, **facts: object) -> None:

@@ -148,6 +148,22 @@ def wall_before(instant: TimeOfDay | Wall, now_us: int, timezone: tzinfo | None)
     return max(wall for day in days for wall in _on(day, instant.us, timezone) if wall <= now_us)
 
 
+def wall_of(raw: str, now_us: int) -> int:
+    """The wall clock a person means who speaks of the past: one it showed, or so long ago (``2h``, ``-10m``).
+
+    Microseconds since 1970 are understood, too. BadInstant if it is none of these.
+    """
+    if len(raw) > 12 and raw.isascii() and raw.isdigit():
+        return min(int(raw), _WALL_MAX_US)
+    match parse_instant(raw):
+        case FromStart(us) | FromEnd(us):
+            return now_us - us
+        case TimeOfDay() | Wall() as instant:
+            return wall_before(instant, now_us, None)
+        case Share() | Offset():
+            raise BadInstant(raw)
+
+
 def format_span(us: int, *, digits: int = 1) -> str:
     """A span of time or a place on the line of time: ``1:02:03.5``, ``0:07.0``."""
     seconds, part = divmod(abs(us), SECOND_US)

@@ -91,6 +91,11 @@ class Reel:
         self._replays[-1].refresh()
         self._count_up()
 
+    def free(self) -> None:
+        """Free the terminals; the workers stay for others."""
+        for replay in self._replays:
+            replay.close()
+
     def close(self) -> None:
         """End the workers."""
         self._workers.close()

@@ -44,7 +44,7 @@ class Do(IntEnum):
     FREE = 3
     FEED = 4
     RESIZE = 5
-    LISTEN = 6  #: keep replies, titles, notifications for EFFECTS
+    LISTEN = 6  #: keep replies, titles, notifications for EFFECTS; and whether it answers all a program asks
     SETTLE = 7  #: begin to take rows as they settle, from an offset and a state
     LOOK = 8  #: take what has settled by now
     SNAPSHOT = 16  #: with history or not, and only if it can be restored exactly
@@ -118,7 +118,7 @@ class _Desk:
                 if screen.settling is not None:
                     screen.terminal.skip_scrolled()  # rewrapped, not news
             case Do.LISTEN:
-                self._screens[number].terminal.listen()
+                self._screens[number].terminal.listen(answering=payload == b"\1")
             case Do.SETTLE:
                 screen = self._screens[number]
                 (screen.looked,) = OFFSET.unpack_from(payload)

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -124,9 +125,10 @@ class Worker:
 class Workers:
     """As many workers as the terminals in use need."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, terminals_each: int = TERMINALS_PER_WORKER) -> None:
         self._workers: list[Worker] = []
         self._identity = ""
+        self._terminals_each = terminals_each
 
     @property
     def identity(self) -> str:
@@ -149,7 +151,7 @@ class Workers:
         """A worker with room for another terminal."""
         self._workers = [worker for worker in self._workers if not worker.dead]
         for worker in self._workers:
-            if worker.terminals < TERMINALS_PER_WORKER:
+            if worker.terminals < self._terminals_each:
                 return worker
         self._workers.append(Worker())
         return self._workers[-1]
@@ -157,7 +159,7 @@ class Workers:
     def take_alone(self) -> Worker:
         """A worker for one that is known to kill them."""
         worker = Worker()
-        worker.terminals = TERMINALS_PER_WORKER
+        worker.terminals = self._terminals_each
         self._workers.append(worker)
         return worker
 
@@ -182,6 +184,12 @@ class _Step:
     payload: bytes
     offset: int  #: of the tape, after what is fed
     left_out: bool = False
+    packed: bool = False  #: whether ``payload`` is compressed
+
+    @property
+    def sent(self) -> bytes:
+        """What a worker gets."""
+        return zlib.decompress(self.payload) if self.packed else self.payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +257,9 @@ class WorkerTerminal:
         """Take the rows that have settled by now; of the ``whole`` screen those that stand, until then or for good."""
         self._add(_Step(Do.LOOK, LOOK.pack(at, offset, whole, FOR_GOOD if until is None else until), offset))
 
-    def listen(self) -> None:
-        """Keep replies, titles and notifications."""
-        self._listen = _Step(Do.LISTEN, b"", 0)
+    def listen(self, *, answering: bool = False) -> None:
+        """Keep replies, titles and notifications; ``answering`` all that a program asks its own terminal."""
+        self._listen = _Step(Do.LISTEN, bytes([answering]), 0)
         self._add(self._listen)
 
     def snapshot(self, *, history: bool = False, exact: bool = False) -> bytes:
@@ -267,12 +275,19 @@ class WorkerTerminal:
         told = json.loads(self._ask(Do.EFFECTS, b""))
         if self._listen is not None:
             # Another worker begins to listen here, or it would tell again what was told.
-            self._steps.remove(self._listen)
-            self._steps.append(self._listen)
+            self._move_to_end(self._listen)
         return [
             Effect(kind, data.encode("latin-1"), title.encode("latin-1"), state, percent)
             for kind, data, title, state, percent in told
         ]
+
+    def _move_to_end(self, step: _Step) -> None:
+        # From the end, where it was put when this was last done.
+        for position in range(len(self._steps) - 1, -1, -1):
+            if self._steps[position] is step:
+                del self._steps[position]
+                break
+        self._steps.append(step)
 
     def changed_rows(self) -> list[ChangedRow]:
         """The rows that were drawn on since this was last asked; at first all."""
@@ -286,9 +301,13 @@ class WorkerTerminal:
         """Of settling, to go on from later."""
         return self._ask(Do.STATE, b"")
 
-    def checkpoint(self, snapshot: bytes, *, offset: int, settling: bytes | None = None) -> None:
-        """Forget what was fed: ``snapshot`` was just taken, so that is where another worker would go on from."""
-        self._base, self._steps = _Step(Do.RESTORE, snapshot, offset), []
+    def checkpoint(self, snapshot: bytes, *, offset: int, settling: bytes | None = None, packed: bool = False) -> None:
+        """Forget what was fed: ``snapshot`` was just taken, so that is where another worker would go on from.
+
+        ``packed`` keeps it compressed, for who has many and does not take them often.
+        """
+        kept = zlib.compress(snapshot, 1) if packed else snapshot
+        self._base, self._steps = _Step(Do.RESTORE, kept, offset, packed=packed), []
         if settling is not None:
             self._steps.append(_Step(Do.SETTLE, OFFSET.pack(offset) + settling, 0))
         if self._listen is not None:
@@ -317,7 +336,7 @@ class WorkerTerminal:
     def _tell(self, step: _Step) -> None:
         assert self._worker is not None
         try:
-            self._worker.send(step.what, self._number, step.payload)
+            self._worker.send(step.what, self._number, step.sent)
         except WorkerDied:
             return  # noticed again by whoever asks something, who can do something about it
 
@@ -373,7 +392,7 @@ class WorkerTerminal:
         self._number = self._worker.number()
         for step in self._repeated():
             try:
-                self._worker.send(step.what, self._number, step.payload)
+                self._worker.send(step.what, self._number, step.sent)
                 self._worker.ask(Do.TEXT, self._number, COUNT.pack(0))
             except (WorkerDied, EngineRefused):
                 return step

@@ -20,7 +20,11 @@ from pyghostty._ffi import lib as _untyped_lib
 from pyghostty._ffi import union_fn
 from pyghostty.core import init_sized as _untyped_init_sized
 
+from scrubjay import __version__
 from scrubjay.screen.engine import SCROLLBACK_BYTES, ChangedRow, Effect
+from scrubjay.screen.palette import BACKGROUND, FOREGROUND, PALETTE
+from scrubjay.screen.picture import split_rgb
+from scrubjay.screen.queries import FOCUS_MODE, Queries
 from scrubjay.screen.snapshot import ENVELOPE_BYTES, READY_TAG, RECORD_HEADER, cut_history, restores_exactly
 
 ffi = cast(Any, _untyped_ffi)
@@ -33,6 +37,10 @@ _TRUE = ffi.new("bool*", True)
 _CONTINUATION_BYTES = 1 << 20
 _EFFECTS_MAX = 10_000  # that nobody has asked for; a flood of bells must not fill the memory
 _EFFECT_BYTES = 4096
+_REPLIES_MAX_BYTES = 64 << 10  # not beside the others: no flood of bells may keep a program from being answered
+_TERMINFO_NAME = b"xterm-256color"
+_FOCUS_IN = b"\x1b[I"
+_STATUS_QUERY = b"7501;?"  # of programs that tell what they are doing to a terminal that answers it with the same
 _CELL_PX = (8, 16)  # of one character, for programs that ask
 _OK, _NO_VALUE = 0, -4
 _ERASE_HISTORY, _RESET = b"\x1b[3J", b"\x1bc"
@@ -106,6 +114,8 @@ class Terminal:
         self._handle: Any = handle
         self._callbacks: list[Any] = []  # the engine holds no reference to them
         self._effects: list[Effect] = []
+        self._reply_bytes = 0
+        self._queries: Queries | None = None
         self._watch: _RowWatch | None = None
         self._grid_ref = init_sized("GhosttyGridRef")
         self._selection = init_sized("GhosttySelection")
@@ -125,11 +135,23 @@ class Terminal:
 
     def feed(self, data: bytes) -> None:
         """Show output."""
-        lib.ghostty_terminal_vt_write(self._handle[0], ffi.from_buffer(data), len(data))
+        if self._queries is None:
+            self._write(data)
+        else:
+            for part, query in self._queries.cut(data):
+                had_focus = query == "focus" and self._has_mode(FOCUS_MODE)
+                self._write(part)
+                if query == "position":
+                    self._tell_position()
+                elif query == "focus" and not had_focus and self._has_mode(FOCUS_MODE):
+                    self._tell("reply", _FOCUS_IN)
         if self._mark is not None and (_ERASE_HISTORY in data or _RESET in data):
             # What was taken is gone with the rest; the engine would move the mark to a row that was not.
             lib.ghostty_tracked_grid_ref_free(self._mark[0])
             self._mark = None
+
+    def _write(self, data: bytes) -> None:
+        lib.ghostty_terminal_vt_write(self._handle[0], ffi.from_buffer(data), len(data))
 
     def resize(self, cols: int, rows: int) -> None:
         """Change the size; the lines of the primary screen are rewrapped."""
@@ -184,6 +206,7 @@ class Terminal:
     def effects(self) -> list[Effect]:
         """What output did besides drawing since this was last asked."""
         found, self._effects = self._effects, []
+        self._reply_bytes = 0
         return found
 
     def changed_rows(self) -> list[ChangedRow]:
@@ -272,15 +295,20 @@ class Terminal:
     def _set(self, name: str, value: Any) -> None:
         _check(lib.ghostty_terminal_set(self._handle[0], getattr(lib, "GHOSTTY_TERMINAL_OPT_" + name), value), name)
 
-    def listen(self) -> None:
-        """Hear of everything that is not drawn, which costs a call for each. Snapshots carry none of it."""
+    def listen(self, *, answering: bool = False) -> None:
+        """Hear of everything that is not drawn, which costs a call for each. Snapshots carry none of it.
+
+        ``answering`` makes it the terminal that a program is really on: one with a name and colours, which answers
+        all that programs ask.
+        """
         self._call_back(
             "WRITE_PTY", "WritePty", lambda _t, _u, data, n: self._tell("reply", bytes(ffi.buffer(data, n)))
         )
         self._call_back("BELL", "Bell", lambda _t, _u: self._tell("bell"))
         self._call_back("TITLE_CHANGED", "TitleChanged", lambda _t, _u: self._tell("title", self._get_bytes("TITLE")))
         self._call_back("PWD_CHANGED", "PwdChanged", lambda _t, _u: self._tell("cwd", self._get_bytes("PWD")))
-        self._call_back("RENDER_HOLD", "RenderHold", lambda _t, _u, held: self._tell("hold", state=int(held)))
+        if not answering:  # or one that nobody asks for long would hear of every frame
+            self._call_back("RENDER_HOLD", "RenderHold", lambda _t, _u, held: self._tell("hold", state=int(held)))
         self._call_back(
             "DESKTOP_NOTIFICATION",
             "DesktopNotification",
@@ -295,6 +323,35 @@ class Terminal:
         self._call_back("UNKNOWN_SEQUENCE", "UnknownSequence", lambda _t, _u, it: self._tell_unknown(it))
         self._set_size("UNKNOWN_MAX_BYTES", _EFFECT_BYTES)
         self._call_back("SIZE", "Size", self._say_size)
+        if answering:
+            self._queries = Queries()
+            self._introduce_itself()
+
+    def _introduce_itself(self) -> None:
+        name, terminfo = _string(f"Scrubjay {__version__}".encode()), _string(_TERMINFO_NAME)
+        self._callbacks += [name, terminfo]  # the engine does not copy them
+        self._call_back("XTVERSION", "Xtversion", lambda _t, _u: name[0][0])
+        self._set("TERMINFO_NAME", terminfo[0])
+        self._call_back("COLOR_SCHEME", "ColorScheme", _say_dark)
+        # As the page shows them.
+        for option, colour in (("FOREGROUND", FOREGROUND), ("BACKGROUND", BACKGROUND), ("CURSOR", FOREGROUND)):
+            self._set(f"COLOR_{option}", ffi.new("GhosttyColorRgb*", split_rgb(colour)))
+        self._set("COLOR_PALETTE", ffi.new("GhosttyColorRgb[256]", [split_rgb(colour) for colour in PALETTE]))
+        # Neither keyframes nor pages hold images, so a program is told that there are none.
+        self._set("KITTY_IMAGE_STORAGE_LIMIT", ffi.new("uint64_t*", 0))
+
+    def _has_mode(self, mode: int) -> bool:
+        config = ffi.new("GhosttyTerminalModeConfig*", {"mode": mode})
+        code = lib.ghostty_terminal_get(self._handle[0], lib.GHOSTTY_TERMINAL_DATA_MODE, config)
+        return code == _OK and bool(config.value)
+
+    def _tell_position(self) -> None:
+        """Answer DECXCPR, which the engine does not know, as CPR, which it does; only the beginning differs."""
+        before = len(self._effects)
+        self._write(b"\x1b[6n")
+        self._effects[before:] = [
+            effect._replace(data=b"\x1b[?" + effect.data[2:]) for effect in self._effects[before:]
+        ]
 
     def _call_back(self, option: str, name: str, function: Any) -> None:
         callback = ffi.callback(f"GhosttyTerminal{name}Fn", function)
@@ -302,12 +359,21 @@ class Terminal:
         self._set(option, callback)
 
     def _tell(self, kind: Any, data: bytes = b"", *, title: bytes = b"", state: int = 0, percent: int = -1) -> None:
-        if len(self._effects) < _EFFECTS_MAX:
+        if kind == "reply":
+            self._reply_bytes += len(data)
+            fits = self._reply_bytes <= _REPLIES_MAX_BYTES
+        else:
+            fits = len(self._effects) < _EFFECTS_MAX
+        if fits:
             self._effects.append(Effect(kind, data[:_EFFECT_BYTES], title[:_EFFECT_BYTES], state, percent))
 
     def _tell_unknown(self, sequence: Any) -> None:
         if sequence.tag == lib.GHOSTTY_TERMINAL_UNKNOWN_SEQUENCE_OSC:
-            self._tell("unknown", _copy(sequence.value.osc.content))
+            content = _copy(sequence.value.osc.content)
+            self._tell("unknown", content)
+            if self._queries is not None and content == _STATUS_QUERY:
+                ends_by_bell = sequence.value.osc.terminator == lib.GHOSTTY_OSC_TERMINATOR_BEL
+                self._tell("reply", b"\x1b]" + content + (b"\x07" if ends_by_bell else b"\x1b\\"))
 
     def _say_size(self, _terminal: object, _userdata: object, size: Any) -> bool:
         size.columns, size.rows = self._get("COLS", "uint16_t"), self._get("ROWS", "uint16_t")
@@ -378,6 +444,17 @@ def _row_text(words: array[int]) -> str:
     return "".join(
         [chr((word >> 2 & 0x1FFFFF) or 32) for word in words if not word & 2 and word >> 42 & 3 < 2]
     ).rstrip()
+
+
+def _string(text: bytes) -> tuple[Any, Any]:
+    """Text as the engine takes it, and what must be kept for as long as it may read it."""
+    memory = ffi.new("uint8_t[]", text)
+    return ffi.new("GhosttyString*", {"ptr": memory, "len": len(text)}), memory
+
+
+def _say_dark(_terminal: object, _userdata: object, scheme: Any) -> bool:
+    scheme[0] = lib.GHOSTTY_COLOR_SCHEME_DARK
+    return True
 
 
 def _copy(string: Any) -> bytes:

@@ -30,12 +30,6 @@ class Anchor:
 
 def read_anchor(folder: Path, tape: str) -> Anchor:
     """What ``folder`` says about ``tape``; another tape's watermark does not count."""
-    try:
-        watermark = decode_watermark((folder / WATERMARK).read_bytes())
-    except FileNotFoundError:
-        watermark = None
-    if watermark is not None and watermark.tape != tape:
-        watermark = None
     seals: dict[int, str] = {}
     try:
         lines = (folder / _SEALS).read_text("ascii", "replace").splitlines()
@@ -45,7 +39,21 @@ def read_anchor(folder: Path, tape: str) -> Anchor:
         match = _SEAL.fullmatch(line)
         if match is not None and int(match[4], 16) == crc32(match[1].encode()):
             seals[int(match[2])] = match[3]
-    return Anchor(watermark, seals)
+    return Anchor(_read_watermark(folder, tape), seals)
+
+
+def read_synced(folder: Path, tape: str) -> int:
+    """How much of ``tape`` is known to be on the medium, while its writer is at work too."""
+    watermark = _read_watermark(folder, tape)
+    return watermark.offset if watermark is not None else 0
+
+
+def _read_watermark(folder: Path, tape: str) -> Watermark | None:
+    try:
+        watermark = decode_watermark((folder / WATERMARK).read_bytes())
+    except FileNotFoundError:
+        return None
+    return watermark if watermark is not None and watermark.tape == tape else None
 
 
 def add_seal(folder: Path, number: int, digest: bytes) -> None:

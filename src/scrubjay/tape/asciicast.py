@@ -475,9 +475,9 @@ def _describe(record: Record) -> Json:
 
 def _describe_typed(record: Record) -> Json:
     typed = record.typed()
+    numbers = {"epoch": typed.epoch, "answers": typed.answers, "hidden": typed.hidden_bytes}
     said: Json = {"author": typed.author}
-    if typed.hidden_bytes is not None:
-        said["hidden"] = typed.hidden_bytes
+    said |= {name: number for name, number in numbers.items() if number is not None}
     if decode_json(record.payload[2 : len(record.payload) - len(typed.data)]) != said:
         return _base64(record.payload)
     return said if "hidden" in said and not typed.data else said | _text_or_base64(typed.data)

@@ -29,15 +29,20 @@ def encode_size(cols: int, rows: int) -> bytes:
     return _SIZE.pack(cols, rows)
 
 
-def encode_typed(data: bytes, author: str, *, hidden: bool) -> bytes:
+def encode_typed(
+    data: bytes, author: str, *, hidden: bool, epoch: int | None = None, answers: int | None = None
+) -> bytes:
     """The payload of an input; when ``hidden`` only its length is kept."""
-    return _with_length(encode_json(author=author, hidden=len(data))) if hidden else _by(author) + data
+    if not hidden and answers is None:
+        return _by(author, epoch) + data
+    meta = encode_json(author=author, epoch=epoch, answers=answers, hidden=len(data) if hidden else None)
+    return _with_length(meta) + (b"" if hidden else data)
 
 
 @lru_cache(maxsize=16)
-def _by(author: str) -> bytes:
+def _by(author: str, epoch: int | None) -> bytes:
     """What stands before every key of an author; making it anew each time would delay the echo."""
-    return _with_length(encode_json(author=author))
+    return _with_length(encode_json(author=author, epoch=epoch))
 
 
 def _with_length(meta: bytes) -> bytes:

@@ -54,11 +54,12 @@ class Record:
         """What an input record says."""
         (length,) = _META_LENGTH.unpack_from(self.payload.ljust(_META_LENGTH.size, b"\0"))
         meta = decode_json(self.payload[_META_LENGTH.size : _META_LENGTH.size + length])
-        hidden = meta.get("hidden")
         return Typed(
             author=str(meta.get("author", "")),
             data=self.payload[_META_LENGTH.size + length :],
-            hidden_bytes=hidden if isinstance(hidden, int) else None,
+            hidden_bytes=_whole(meta.get("hidden")),
+            epoch=_whole(meta.get("epoch")),
+            answers=_whole(meta.get("answers")),
         )
 
 
@@ -69,6 +70,12 @@ class Typed:
     author: str
     data: bytes
     hidden_bytes: int | None  #: how much was typed while the terminal hid it; then ``data`` is empty
+    epoch: int | None = None  #: of the turn at the keyboard it was typed in, where turns are taken
+    answers: int | None = None  #: the offset up to which it answers what the agent asked its terminal
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def decode_json(data: bytes) -> Json:

@@ -50,7 +50,7 @@ def reopen(tape: Tape, anchor: Anchor, anchor_folder: Path) -> tuple[TapeWriter,
     """Cut the torn tail and open a writer after the last complete record. The caller is the only writer."""
     found = find_end(tape, anchor)
     number = list_segments(tape.folder)[-1].number
-    _cut(tape.folder, found.end)
+    cut(tape.folder, found.end, synced=anchor.watermark.offset if anchor.watermark is not None else 0)
     turn = anchor.watermark.turn if anchor.watermark is not None else 0
     path = str(anchor_folder / WATERMARK)
     marks = WatermarkFile(File(path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)), tape.id, turn=turn)
@@ -68,19 +68,23 @@ def reopen(tape: Tape, anchor: Anchor, anchor_folder: Path) -> tuple[TapeWriter,
     return writer, found
 
 
-def _cut(folder: Path, end: int) -> None:
+def cut(folder: Path, end: int, *, synced: int) -> None:
     """Remove what raw segments hold from ``end`` on, also where a newer one has replaced it.
 
     It is on the medium when this returns: should the next writer's first segment be lost in a power cut, what
-    it would have replaced must not come back between its records.
+    it would have replaced must not come back between its records. So is what they hold after ``synced``: the
+    next writer counts it as synced, and of a writer that was killed it may be in memory only.
     """
     for first, path in list_raw_files(folder):
         size = SEGMENT_HEADER_BYTES + end - first
         with suppress(FileNotFoundError):  # sealed since the listing, so it was before the end
             if first >= end and first > 0:
                 path.unlink()
-            elif path.stat().st_size > size:
+                continue
+            stored = path.stat().st_size
+            if stored > size:
                 os.truncate(path, size)
+            if stored > size or first + stored - SEGMENT_HEADER_BYTES > synced:
                 _sync(path)
     Folder(str(folder)).sync()
 

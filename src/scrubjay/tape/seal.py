@@ -141,10 +141,14 @@ def _frame_cuts(records: bytes) -> Iterator[tuple[int, int, int]]:
 def _replace(path: Path, parts: list[bytes]) -> None:
     temporary = path.with_suffix(".sealing")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.writelines(parts)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with open(fd, "wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        temporary.unlink()  # most likely the disk is full, and this would keep it so
+        raise
     os.replace(temporary, path)
     Folder(str(path.parent)).sync()
 

@@ -85,6 +85,21 @@ class _Record:
         return (b"".join(self.parts)[position:],) if position else self.parts
 
 
+class _Run:
+    """Records that were encoded elsewhere, all in one piece."""
+
+    __slots__ = ("checksum", "parts", "size")
+
+    def __init__(self, records: bytes, checksums: bytes) -> None:
+        self.parts = (records,)
+        self.size = len(records)
+        self.checksum = checksums
+
+    def after(self, position: int) -> tuple[bytes, ...]:
+        """What follows ``position``."""
+        return (self.parts[0][position:],)
+
+
 class Sync:
     """One sync of one tape, to be run in any thread and then given back to its writer."""
 
@@ -150,7 +165,7 @@ class TapeWriter:
         self._salt = tape_salt(tape)
         self._segment_bytes, self._window_bytes = segment_bytes, window_bytes
         # Records from ``synced`` to ``offset``, in order. Those before ``_next`` are written.
-        self._window: list[_Record] = []
+        self._window: list[_Record | _Run] = []
         self._next = 0
         self._chain_synced = chain
         self._number = number
@@ -186,6 +201,12 @@ class TapeWriter:
             raise RecordTooLarge(record.size - RECORD_OVERHEAD_BYTES, PAYLOAD_MAX_BYTES)
         self._window.append(record)
         self.offset += record.size
+        return self.offset
+
+    def append_run(self, records: bytes, checksums: bytes) -> int:
+        """Put whole records of this very offset at the end of the tape, as they are; return the offset after them."""
+        self._window.append(_Run(records, checksums))
+        self.offset += len(records)
         return self.offset
 
     def put(self, kind: int, at: int, *payload: bytes) -> None:

@@ -1,0 +1,158 @@
+"""Ask a server: over its unix socket on this machine, or over HTTP with a token."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote, urlencode, urlsplit
+
+from scrubjay.errors import BadInput, ScrubjayError
+
+_TIMEOUT_S = 90.0  # a worktree of a large repository takes its time
+
+
+class ServerUnreachable(ScrubjayError):
+    """No server answers there."""
+
+    def __init__(self, where: str, why: str) -> None:
+        self.where, self.why = where, why
+        super().__init__(f"no server answers at {where}: {why}", hint="start one with 'scrubjay up'")
+
+
+class ServerRefused(ScrubjayError):
+    """A server has answered no."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str | None) -> None:
+        self.status, self.code = status, code
+        super().__init__(message, hint=hint)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=_TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = dial_unix(self._path)
+        self.sock.settimeout(_TIMEOUT_S)
+
+
+def dial_unix(path: Path) -> socket.socket:
+    """Connect to a unix socket, however long its path is."""
+    dialled = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            dialled.connect(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+    except OSError:
+        dialled.close()
+        raise
+    return dialled
+
+
+class Client:
+    """One server, asked by one command."""
+
+    def __init__(self, url: str | None, token: str | None, path: Path) -> None:
+        """With a ``url`` the server there, else the one of this machine at its unix socket."""
+        self.url, self.token, self.path = url, token, path
+        if url is not None:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise BadInput(f"{url!r} is not a server's address", hint="it is like http://127.0.0.1:8477")
+
+    @property
+    def where(self) -> str:
+        """The server, for people."""
+        return self.url if self.url is not None else str(self.path)
+
+    def get(self, path: str, **query: object) -> object:
+        """What the server says; ServerRefused or ServerUnreachable."""
+        return self.ask("GET", path, query=query)
+
+    def post(self, path: str, body: Mapping[str, object] | None = None, **query: object) -> object:
+        """Have something done."""
+        return self.ask("POST", path, body={} if body is None else body, query=query)
+
+    def delete(self, path: str, **query: object) -> object:
+        """Have something taken away."""
+        return self.ask("DELETE", path, query=query)
+
+    def ask(
+        self, method: str, path: str, *, body: Mapping[str, object] | None = None, query: Mapping[str, object] = {}
+    ) -> object:
+        """Send a request and return what the answer holds."""
+        _, _, data = self.fetch(method, path, body=body, query=query)
+        return json.loads(data) if data else None
+
+    def fetch(
+        self, method: str, path: str, *, body: Mapping[str, object] | None = None, query: Mapping[str, object] = {}
+    ) -> tuple[int, http.client.HTTPMessage, bytes]:
+        """The same as it came: status, headers and bytes."""
+        headers = {"Accept": "application/json"}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        given = [(name, value) for name, value in query.items() if value is not None]
+        target = path + ("?" + urlencode(given, doseq=True) if given else "")
+        connection = self._connect()
+        try:
+            connection.request(method, target, body=data, headers=headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or "it hung up"
+            raise ServerUnreachable(self.where, why) from error
+        finally:
+            connection.close()
+        if response.status >= 400:
+            raise _refusal(response.status, answer)
+        return response.status, response.headers, answer
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self.url is None:
+            return _UnixConnection(self.path)
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=_TIMEOUT_S, context=context)
+        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=_TIMEOUT_S)
+
+    def answers(self) -> bool:
+        """Whether a server is there."""
+        try:
+            self.fetch("GET", "/healthz")
+        except ScrubjayError:
+            return False
+        return True
+
+
+def login_link_of(client: Client, *, role: str = "operator", name: str = "browser") -> str:
+    """A new link that logs a browser in, once."""
+    answer = client.post("/api/v1/logins", {"role": role, "name": name})
+    assert isinstance(answer, dict)
+    return str(answer["url"])  # pyright: ignore[reportUnknownArgumentType]
+
+
+def pod_path(pod: str, *more: str) -> str:
+    """The path of a pod, whatever its name holds."""
+    return "/".join(["/api/v1/pods", quote(pod, safe=""), *more])
+
+
+def _refusal(status: int, answer: bytes) -> ServerRefused:
+    try:
+        error = json.loads(answer)["error"]
+        return ServerRefused(status, str(error["code"]), str(error["message"]), error.get("hint"))
+    except (ValueError, KeyError, TypeError):
+        return ServerRefused(status, "unknown", f"the server answered {status}", None)

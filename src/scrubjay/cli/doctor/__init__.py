@@ -1,0 +1,1 @@
+"""What ``scrubjay doctor`` looks at, a module for each part of the patient."""

@@ -1,0 +1,127 @@
+"""Server and runner put together and run, in one process or each alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from scrubjay.clock import SystemClock
+from scrubjay.pods.home import Home
+from scrubjay.runner.runner import Runner
+from scrubjay.runner.uplink import Uplink
+from scrubjay.server.app import make_guarded_app
+from scrubjay.server.changes import Changes
+from scrubjay.server.gate import Gate
+from scrubjay.server.listeners import Listeners
+from scrubjay.server.origins import Addresses, own_origins
+from scrubjay.server.peer import Peer
+from scrubjay.server.tower import Tower
+from scrubjay.server.web import Tls, serving
+from scrubjay.settings import Settings
+from scrubjay.store.sqlite import SqliteDatabase
+from scrubjay.store.tapes import ReplicatedTapes, SharedTapes, Tapes
+from scrubjay.wire.messages import FromRunner, FromServer, Hello
+
+CATALOG = "catalog.sqlite"
+SOCKET = "server.sock"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A server that takes requests."""
+
+    tower: Tower
+    gate: Gate
+    url: str
+
+
+@asynccontextmanager
+async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[RunningServer]:
+    """A server on its sockets while inside. On the way out everything is closed; pods go on."""
+    home = Home(settings.data)
+    with home.changing():
+        pass  # makes the folder
+    tls = Tls(settings.tls_cert, settings.tls_key) if settings.tls_cert and settings.tls_key else None
+    clock, changes, listeners = SystemClock(), Changes(), Listeners()
+    try:
+        listeners.open_unix(settings.data / SOCKET)
+        listeners.open_tcp(settings.host, settings.port, tls=tls is not None)
+        database = await SqliteDatabase.open(settings.data / CATALOG, on_events=changes.publish)
+    except BaseException:
+        listeners.close()
+        raise
+    origins = own_origins(listeners.port, host=settings.host, tls=tls is not None, names=settings.names)
+    tower = Tower(database, tapes, changes, clock, search_path=home.search_path)
+    gate = Gate(database, clock, Addresses(origins))
+    try:
+        await tower.begin()
+        async with serving(make_guarded_app(tower, gate), listeners, tls=tls):
+            working = asyncio.create_task(tower.run())
+            try:
+                yield RunningServer(tower, gate, str(origins[0]))
+            finally:
+                working.cancel()
+                await asyncio.wait([working])
+    finally:
+        await tower.close()
+        await database.close()
+
+
+async def link_locally(uplink: Uplink, tower: Tower) -> None:
+    """Let a runner and a server of the same process talk, until cancelled: the same words, without a socket."""
+    loop = asyncio.get_running_loop()
+    peers: list[Peer] = []
+
+    def to_runner(message: FromServer) -> None:
+        loop.call_soon(uplink.hear, message)
+
+    def hear(message: FromRunner) -> None:
+        if isinstance(message, Hello):
+            peers.append(Peer(tower, message, to_runner, lambda: None))
+        else:
+            peers[0].hear(message)
+
+    def to_server(message: FromRunner) -> None:
+        loop.call_soon(hear, message)
+
+    await uplink.connect(to_server)
+    while not peers:
+        await asyncio.sleep(0)
+    try:
+        await peers[0].run()
+    finally:
+        uplink.disconnect()
+        peers[0].end()
+        await tower.farewell(peers[0], "the server was shut down")
+
+
+@asynccontextmanager
+async def running_runner(settings: Settings, environ: Mapping[str, str]) -> AsyncGenerator[Uplink]:
+    """A runner that looks after the pods of this machine while inside."""
+    home = Home(settings.data)
+    with home.changing():
+        pass  # makes the folder
+    runner = Runner(home, settings, environ)
+    uplink = Uplink(runner)
+    running = asyncio.create_task(runner.run())
+    try:
+        yield uplink
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+def shared_tapes(settings: Settings) -> SharedTapes:
+    """The tapes of a server that lives with its runner: the pods' own."""
+    return SharedTapes(settings.data / "pods")
+
+
+def copied_tapes(settings: Settings) -> ReplicatedTapes:
+    """The tapes of a server without a runner: copies."""
+    return ReplicatedTapes(settings.data / "tapes")

@@ -1,0 +1,277 @@
+"""What a runner does when it is asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import assert_never
+
+from scrubjay.errors import BadInput, KeeperRefused, PodRunning, StartFailed
+from scrubjay.ids import PodName, parse_pod_name, parse_session_id, suggest_pod_name
+from scrubjay.pods.launch import StartRequest, check_size, start_pod
+from scrubjay.pods.pod import Pod
+from scrubjay.runner.agents import agent_command
+from scrubjay.runner.runner import Runner
+from scrubjay.runner.tended import Tended
+from scrubjay.runner.worktrees import Worktree
+from scrubjay.tape.record import Json
+from scrubjay.wire.messages import (
+    DiffWorktree,
+    Keyframe,
+    ListWorktrees,
+    Mark,
+    Remove,
+    RemoveWorktree,
+    Request,
+    Resize,
+    Signal,
+    Start,
+    Stop,
+    Type,
+)
+
+_END_WITHIN_S = 5.0  # beyond the grace, for leftovers and the last sync
+_KNOWN_WITHIN_S = 5.0
+
+
+async def carry_out(runner: Runner, request: Request) -> Json:
+    """Do what is asked and return the answer; a ScrubjayError says why not."""
+    match request:
+        case Start():
+            return await _start(runner, request)
+        case Type():
+            tended = runner.find(request.pod)
+            typed = _with_epoch({"do": "write", "author": request.author}, request.epoch)
+            return _offset(await tended.link.ask(typed, request.data))
+        case Resize():
+            check_size(request.cols, request.rows)
+            resized: Json = {"do": "resize", "cols": request.cols, "rows": request.rows}
+            return _offset(await runner.find(request.pod).link.ask(_with_epoch(resized, request.epoch)))
+        case Signal():
+            asked: Json = {"do": "signal", "signal": request.signal, "author": request.author}
+            return _offset(await runner.find(request.pod).link.ask(asked))
+        case Mark():
+            marked: Json = {"do": "mark", "label": request.label, "author": request.author}
+            return _offset(await runner.find(request.pod).link.ask(marked))
+        case Stop():
+            return await _stop(runner.find(request.pod), request)
+        case Remove():
+            return await _remove(runner, request)
+        case Keyframe():
+            return await _keyframe(runner, request)
+        case ListWorktrees():
+            return {"worktrees": await asyncio.to_thread(_list_worktrees, runner)}
+        case DiffWorktree():
+            return await asyncio.to_thread(_diff_worktree, runner, request)
+        case RemoveWorktree():
+            return await asyncio.to_thread(_remove_worktree, runner, request)
+    assert_never(request)
+
+
+def type_at_once(runner: Runner, request: Type) -> None:
+    """Type without waiting for it to be synced: somebody waits for the echo."""
+    tended = runner.find(request.pod)
+    tended.link.send(_with_epoch({"do": "write", "author": request.author}, request.epoch), request.data)
+
+
+def _with_epoch(meta: Json, epoch: int | None) -> Json:
+    return meta if epoch is None else meta | {"epoch": epoch}
+
+
+def _offset(answer: Json) -> Json:
+    return {"offset": answer.get("offset")}
+
+
+# Starting.
+
+
+async def _start(runner: Runner, request: Start) -> Json:
+    pod = await asyncio.to_thread(_start_pod, runner, request)
+    tended = await _await_known(runner, pod)
+    return {"id": pod.id, "name": pod.name, "session": pod.session, "process": tended.report().process}
+
+
+async def _await_known(runner: Runner, pod: Pod) -> Tended:
+    """The pod once its keeper is listened to, so that nothing it asks its terminal goes unanswered."""
+    deadline = asyncio.get_running_loop().time() + _KNOWN_WITHIN_S
+    while asyncio.get_running_loop().time() < deadline:
+        tended = runner.pods.get(pod.id)
+        if tended is not None and tended.report().process != "starting":
+            return tended
+        await asyncio.sleep(0.005)
+    raise StartFailed(f"pod {pod.name!r} was started, but its keeper does not answer", hint="see 'scrubjay ps'")
+
+
+def _start_pod(runner: Runner, request: Start) -> Pod:
+    check_size(request.cols, request.rows)
+    argv = _argv(request)
+    if request.repository is None and (request.branch is not None or request.base is not None):
+        raise BadInput("a branch was given, but no repository", hint="give --repo PATH or URL as well")
+    environ = dict(runner.environ) | _check_environment(request.environment)
+    if request.name is not None:
+        name = parse_pod_name(request.name)
+        runner.home.require_free(name)
+    else:
+        taken = {str(name) for name in runner.home.living_names()} | {tree.name for tree in runner.worktrees.list()}
+        name = suggest_pod_name(request.agent or Path(argv[0]).name, taken)
+    worktree = _make_worktree(runner, name, request)
+    try:
+        return start_pod(
+            runner.home,
+            StartRequest(
+                argv=argv,
+                cwd=_cwd(request, worktree),
+                cols=request.cols,
+                rows=request.rows,
+                name=name,
+                session=parse_session_id(request.session) if request.session is not None else None,
+                agent=request.agent,
+                repository=worktree.repository if worktree is not None else None,
+                branch=worktree.branch if worktree is not None else None,
+                worktree=worktree.name if worktree is not None else None,
+            ),
+            runner.settings,
+            environ,
+        )
+    except BaseException:
+        if worktree is not None:
+            runner.worktrees.remove(worktree, force=True)
+        raise
+
+
+def _argv(request: Start) -> tuple[str, ...]:
+    if request.agent is not None:
+        return (*agent_command(request.agent, request.prompt), *request.argv)
+    if not request.argv:
+        raise BadInput("there is nothing to run", hint="give a command, or an agent's name")
+    if request.prompt is not None:
+        raise BadInput(
+            f"nobody knows how to give {request.argv[0]!r} a prompt",
+            hint="give --agent NAME instead of a command, or send the prompt with 'scrubjay send'",
+        )
+    return request.argv
+
+
+def _check_environment(environment: dict[str, str]) -> dict[str, str]:
+    for name, value in environment.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise BadInput(f"{name!r} cannot be an environment variable", hint="give NAME=VALUE")
+    return environment
+
+
+def _make_worktree(runner: Runner, name: PodName, request: Start) -> Worktree | None:
+    if request.repository is None:
+        return None
+    return runner.worktrees.create(name, repository=request.repository, branch=request.branch, base=request.base)
+
+
+def _cwd(request: Start, worktree: Worktree | None) -> Path:
+    root = worktree.path if worktree is not None else Path.home()
+    if request.cwd is None:
+        return root
+    cwd = root / request.cwd
+    if worktree is not None and not cwd.resolve().is_relative_to(worktree.path.resolve()):
+        raise BadInput(f"{request.cwd!r} is not inside the worktree", hint="give a folder of the repository")
+    return cwd
+
+
+# Ending.
+
+
+async def _stop(tended: Tended, request: Stop) -> Json:
+    await tended.link.ask({"do": "stop", "author": request.author, "grace_ms": request.grace_ms})
+    loop = asyncio.get_running_loop()
+    patience_s = request.grace_ms / 1000 + _END_WITHIN_S
+    deadline = loop.time() + patience_s
+    while not tended.complete:
+        if loop.time() > deadline:
+            raise KeeperRefused(
+                f"pod {tended.pod.name!r} has not ended after {patience_s:g} s",
+                hint="its disk may be full: see 'scrubjay ps'",
+            )
+        await asyncio.sleep(0.01)
+    report = tended.report()
+    return {"process": report.process, "status": report.exit_status}
+
+
+async def _remove(runner: Runner, request: Remove) -> Json:
+    tended = runner.find(request.pod)
+    if tended.running:
+        raise PodRunning(tended.pod.name)
+    await asyncio.to_thread(runner.home.remove, tended.pod)
+    return {"removed": tended.pod.id}
+
+
+# Looking.
+
+
+async def _keyframe(runner: Runner, request: Keyframe) -> Json:
+    tended = runner.find(request.pod)
+    _ = tended.link  # PodNotRunning
+    frame = await runner.screens.keyframe(tended.pod.id, history=request.history)
+    return {
+        "offset": frame.offset,
+        "at": frame.at,
+        "cols": frame.cols,
+        "rows": frame.rows,
+        "snapshot": frame.snapshot,
+    }
+
+
+# Worktrees.
+
+
+def _list_worktrees(runner: Runner) -> list[Json]:
+    return [_describe_worktree(runner, tree) for tree in runner.worktrees.list()]
+
+
+def _describe_worktree(runner: Runner, tree: Worktree) -> Json:
+    state = runner.worktrees.inspect(tree)
+    return {
+        "name": tree.name,
+        "path": os.fspath(tree.path),
+        "repository": tree.repository,
+        "branch": tree.branch,
+        "base": tree.base,
+        "created_us": tree.created_us,
+        "head": state.head,
+        "ahead": state.ahead,
+        "staged": state.staged,
+        "unstaged": state.unstaged,
+        "untracked": state.untracked,
+        "missing": state.missing,
+        "pods": [tended.pod.id for tended in runner.pods.values() if tended.pod.worktree == tree.name],
+    }
+
+
+def _diff_worktree(runner: Runner, request: DiffWorktree) -> Json:
+    tree = runner.worktrees.find(request.name)
+    if request.patch:
+        return {"patch": runner.worktrees.diff(tree)}
+    summary = runner.worktrees.diff_summary(tree)
+    return {
+        "commits": summary.commits,
+        "insertions": summary.insertions,
+        "deletions": summary.deletions,
+        "files": [
+            {"path": file.path, "insertions": file.insertions, "deletions": file.deletions} for file in summary.files
+        ],
+        "untracked": list(summary.untracked),
+    }
+
+
+def _remove_worktree(runner: Runner, request: RemoveWorktree) -> Json:
+    tree = runner.worktrees.find(request.name)
+    for tended in list(runner.pods.values()):
+        if tended.running and tended.pod.worktree == tree.name:
+            raise PodRunning(tended.pod.name)
+    runner.worktrees.remove(tree, force=request.force)
+    return {"removed": tree.name}
+
+
+def which_agents(runner: Runner) -> list[str]:
+    """The agents that are installed here."""
+    path = runner.environ.get("PATH", os.defpath)
+    return [name for name in ("claude", "codex", "gemini", "opencode", "aider") if shutil.which(name, path=path)]

@@ -1,0 +1,179 @@
+"""The runner of one machine: it finds the pods, listens to their keepers, and tells a server.
+
+It holds nothing that cannot be found again: pods and worktrees are folders, and agents belong to their keepers. So it
+may die at any moment, and goes on when it is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from scrubjay.clock import SystemClock
+from scrubjay.errors import HomeUnusable, KeeperGone, KeeperRefused, NoSuchPod, NotATape
+from scrubjay.ids import PodId, new_runner_id, parse_runner_id
+from scrubjay.pods.home import Home
+from scrubjay.pods.pod import Pod, read_pod
+from scrubjay.runner.screens import Heard, LiveScreens
+from scrubjay.runner.tended import Tended
+from scrubjay.runner.worktrees import Worktrees
+from scrubjay.settings import Settings
+from scrubjay.tape.record import Record
+
+if TYPE_CHECKING:
+    from scrubjay.clock import Clock
+
+LOOK_EVERY_S = 0.1  # for new and deleted pods: one stat of a folder
+ADOPTIONS = 16  # pods that are taken up at once
+
+log = structlog.get_logger()
+
+
+class Runner:
+    """The pods of one data directory."""
+
+    def __init__(self, home: Home, settings: Settings, environ: Mapping[str, str], clock: Clock | None = None) -> None:
+        self.home, self.settings, self.environ = home, settings, environ
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self.host = socket.gethostname()
+        self.name = settings.runner_name or self.host
+        self.id = _read_id(home.path)
+        self.pods: dict[PodId, Tended] = {}
+        self.worktrees = Worktrees(home.path)
+        self.threads = ThreadPoolExecutor(8, thread_name_prefix="runner")
+        self.screens = LiveScreens(heard=self._heard_in_thread)
+        self.found_all = asyncio.Event()  #: set when all pods that were there at the start are known
+        #: Told of what happens; whoever speaks to a server sets them.
+        self.on_changed: Callable[[Tended], None] = lambda _tended: None
+        self.on_gone: Callable[[PodId], None] = lambda _pod: None
+        self.on_grew: Callable[[Tended], None] = lambda _tended: None
+        self.on_called: Callable[[Tended, Heard], None] = lambda _tended, _heard: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: dict[PodId, asyncio.Task[None]] = {}
+        self._adopting = asyncio.Semaphore(ADOPTIONS)
+
+    async def run(self) -> None:
+        """Look after the pods until cancelled. They go on without us."""
+        self._loop = asyncio.get_running_loop()
+        folder = self.home.path / "pods"
+        seen: tuple[int, ...] | None = None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    now = _version_of(folder)
+                    if now != seen:
+                        # What is being made is not a pod yet, and its becoming one does not change the folder.
+                        seen = now if await self._look(folder, tasks) else None
+                        self.found_all.set()
+                    await asyncio.sleep(LOOK_EVERY_S)
+        finally:
+            self.screens.shut_down()
+            self.threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _look(self, folder: Path, tasks: asyncio.TaskGroup) -> bool:
+        """Take up pods that are new; whether every folder is a pod."""
+        names = await asyncio.to_thread(_list_names, folder)
+        new = names - {str(pod) for pod in self.pods}
+        found = await asyncio.to_thread(self._read_pods, folder, new) if new else []
+        for pod in found:
+            tended = self.pods[pod.id] = Tended(pod, self, self.clock)
+            self._tasks[pod.id] = tasks.create_task(self._tend(tended))
+        for gone in [pod for pod in self.pods if pod not in names]:
+            self._forget(gone)
+        return len(found) == len(new)
+
+    def _read_pods(self, folder: Path, names: set[str]) -> list[Pod]:
+        pods = [pod for name in names if (pod := read_pod(folder / name)) is not None]
+        if all(pod.alive or pod.has_ended for pod in pods):
+            return pods
+        # Lost, or just being started: whoever starts one holds this until its keeper lives or its folder is gone.
+        with self.home.changing():
+            return [pod for name in names if (pod := read_pod(folder / name)) is not None]
+
+    async def _tend(self, tended: Tended) -> None:
+        try:
+            await tended.tend()
+        except (OSError, NotATape) as error:
+            log.warning("pod.unreadable", pod=tended.pod.id, error=str(error))
+        self.screens.close(tended.pod.id)
+
+    def _forget(self, pod: PodId) -> None:
+        del self.pods[pod]
+        task = self._tasks.pop(pod)
+        task.cancel()
+        self.screens.close(pod)
+        self.on_gone(pod)
+
+    def find(self, pod: str) -> Tended:
+        """The pod of that id; NoSuchPod if this runner has none."""
+        tended = self.pods.get(PodId(pod))
+        if tended is None:
+            raise NoSuchPod(pod)
+        return tended
+
+    # What tended pods say.
+
+    def pod_changed(self, tended: Tended) -> None:
+        """A pod is new or not as it was."""
+        self.on_changed(tended)
+
+    def tape_grew(self, tended: Tended, records: list[Record]) -> None:
+        """Records were added to a tape."""
+        self.screens.feed(tended.pod.id, records)
+        self.on_grew(tended)
+
+    def screen_wanted(self, tended: Tended, answer_from: int) -> None:
+        """A pod runs whose screen is ours to keep."""
+        self.screens.open(tended.pod.id, tended.pod.tape(), tended.pod.folder, answer_from=answer_from)
+
+    # What screens say, from their threads.
+
+    def _heard_in_thread(self, pod: PodId, heard: Heard) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            with suppress(RuntimeError):  # closed in between: there is nobody left to tell
+                self._loop.call_soon_threadsafe(self._heard, pod, heard)
+
+    def _heard(self, pod: PodId, heard: Heard) -> None:
+        tended = self.pods.get(pod)
+        if tended is None or not tended.running:
+            return
+        if heard.replies:
+            with suppress(KeeperGone, KeeperRefused):
+                tended.link.send({"do": "write", "author": "terminal", "answers": heard.offset}, heard.replies)
+        self.on_called(tended, heard)
+
+
+def _version_of(folder: Path) -> tuple[int, ...]:
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return ()
+    return found.st_mtime_ns, found.st_nlink
+
+
+def _list_names(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except FileNotFoundError:
+        return set()
+
+
+def _read_id(folder: Path) -> str:
+    """The runner's id, made when it is first needed."""
+    path = folder / "runner"
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(new_runner_id() + "\n")
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise HomeUnusable(str(folder), error.strerror or str(error)) from error
+    return parse_runner_id(path.read_text().strip())

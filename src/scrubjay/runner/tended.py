@@ -1,0 +1,225 @@
+"""One pod of this machine, from when the runner finds it until it is deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from scrubjay.errors import KeeperGone, KeeperRefused, NotATape, PodNotRunning
+from scrubjay.pods.pod import Observation, Pod
+from scrubjay.runner.keeper_link import KeeperLink
+from scrubjay.runner.recent import RecentBytes
+from scrubjay.tape.format import BadRecord, Kind
+from scrubjay.tape.record import Json, Record
+from scrubjay.tape.stream import RecordStream
+from scrubjay.wire.messages import PodReport, Process
+
+if TYPE_CHECKING:
+    from scrubjay.clock import Clock
+
+_OVERLAP_BYTES = 64 << 10  # of the tape's end that is read again when a pod is found, to stand between two records
+_END_WITHIN_S = 2.0  # from a keeper's last word to the end of its process
+_RETRY_S = 0.5
+
+
+class Household(Protocol):
+    """Whoever looks after all pods."""
+
+    def pod_changed(self, tended: Tended) -> None:
+        """A pod is new or not as it was."""
+        ...
+
+    def tape_grew(self, tended: Tended, records: list[Record]) -> None:
+        """Records were added to a running pod's tape; ``recent`` holds their bytes."""
+        ...
+
+    def screen_wanted(self, tended: Tended, answer_from: int) -> None:
+        """A pod runs, and its terminal's queries after an offset are ours to answer."""
+        ...
+
+
+class Tended:
+    """What the runner knows of one pod, kept up to date by its keeper."""
+
+    def __init__(self, pod: Pod, household: Household, clock: Clock) -> None:
+        self.pod = pod
+        self.recent = RecentBytes()
+        self.complete = False  #: nothing will be added to its tape
+        self.end = 0  #: of its tape, as far as is known
+        self.synced = 0  #: its disk has the tape up to there
+        self.size = pod.size
+        self._household, self._clock = household, clock
+        self._link: KeeperLink | None = None
+        self._stream: RecordStream | None = None
+        self._process: Process = "starting"
+        self._reason: str | None = None
+        self._exit_status: int | None = None
+        self._stopped_by: str | None = None
+        self._since_us = pod.created_us
+        self._hung_up = asyncio.Event()
+
+    def report(self) -> PodReport:
+        """The pod as it is now."""
+        pod = self.pod
+        return PodReport(
+            id=pod.id,
+            name=pod.name,
+            session=pod.session,
+            argv=pod.argv,
+            cwd=pod.cwd,
+            cols=self.size[0],
+            rows=self.size[1],
+            created_us=pod.created_us,
+            process=self._process,
+            since_us=self._since_us,
+            agent=pod.agent,
+            repository=pod.repository,
+            branch=pod.branch,
+            worktree=pod.worktree,
+            imported=pod.imported,
+            reason=self._reason,
+            exit_status=self._exit_status,
+            stopped_by=self._stopped_by,
+            end=self.end,
+            complete=self.complete,
+        )
+
+    @property
+    def record_end(self) -> int:
+        """Where the last whole record of its tape ends, as far as is known."""
+        return self._stream.offset if self._stream is not None and not self.complete else self.end
+
+    @property
+    def link(self) -> KeeperLink:
+        """The connection to its keeper; PodNotRunning if there is none."""
+        if self._link is None:
+            raise PodNotRunning(self.pod.name, self._process if self._reason is None else self._reason)
+        return self._link
+
+    @property
+    def running(self) -> bool:
+        """Whether its keeper is listened to."""
+        return self._link is not None
+
+    async def tend(self) -> None:
+        """Listen to its keeper until it is gone, then find out how the pod ended."""
+        while await asyncio.to_thread(lambda: self.pod.alive):
+            self._hung_up.clear()
+            try:
+                await self._listen()
+                await self._hung_up.wait()
+            except (KeeperGone, KeeperRefused):
+                # It is ending, or busy with a disk that does not answer.
+                await asyncio.sleep(_RETRY_S)
+            finally:
+                self._let_go()
+            await self._await_end()
+        await self._find_out()
+
+    async def _listen(self) -> None:
+        link = await KeeperLink.open(self.pod, self)
+        self._link = link
+        status = (await link.ask({"do": "status"})).get("status")
+        known: Json = status if isinstance(status, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+        answered = (await link.ask({"do": "answer"})).get("from")
+        start = await asyncio.to_thread(self._near_end)
+        self._stream = RecordStream(self.pod.id, start)
+        self.recent = RecentBytes(start)
+        self.end = max(self.end, start)
+        synced = known.get("synced")
+        self.synced = synced if isinstance(synced, int) else 0
+        cols, rows = known.get("cols"), known.get("rows")
+        if isinstance(cols, int) and isinstance(rows, int):
+            self.size = cols, rows
+        self._household.screen_wanted(self, answered if isinstance(answered, int) else self.end)
+        paused = known.get("paused")
+        self._become("paused" if isinstance(paused, str) else "running", paused if isinstance(paused, str) else None)
+        link.follow(start)
+
+    def _near_end(self) -> int:
+        tape = self.pod.tape()
+        return tape.align(max(0, tape.end - _OVERLAP_BYTES))
+
+    def _let_go(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    async def _await_end(self) -> None:
+        """A keeper says goodbye a moment before it is gone."""
+        deadline = asyncio.get_running_loop().time() + _END_WITHIN_S
+        while self._process == "ending" and asyncio.get_running_loop().time() < deadline and self.pod.alive:
+            await asyncio.sleep(0.01)
+
+    async def _find_out(self) -> None:
+        """How it ended."""
+        seen = await asyncio.to_thread(self.pod.observe)
+        self.end = self.synced = await asyncio.to_thread(self._tape_end)
+        self.complete = True
+        self._note_end(seen)
+
+    def _tape_end(self) -> int:
+        try:
+            return self.pod.tape().end
+        except NotATape:
+            return 0
+
+    def _note_end(self, seen: Observation) -> None:
+        match seen.state:
+            case "exited" | "imported" | "lost":
+                process: Process = seen.state
+            case "running" | "ending":  # a keeper has come to life in between; the next look will tell
+                process = "ending"
+        self._exit_status = seen.status
+        self._become(process, seen.reason, wall_us=seen.ended_us)
+
+    def _become(self, process: Process, reason: str | None, *, wall_us: int | None = None) -> None:
+        if (process, reason) != (self._process, self._reason):
+            self._process, self._reason = process, reason
+            self._since_us = wall_us if wall_us is not None else self._clock.wall_us()
+        self._household.pod_changed(self)
+
+    # What its keeper says.
+
+    def tape_grew(self, offset: int, data: bytes) -> None:
+        """Bytes of the tape."""
+        if self._stream is None or offset + len(data) <= self._stream.wanted:
+            return
+        self.recent.add(offset, data)
+        self.end = max(self.end, offset + len(data))
+        try:
+            records = self._stream.feed(data)
+        except BadRecord:
+            self._let_go()  # a damaged end; from the next record on it is heard again
+            return
+        for record in records:
+            if record.kind == Kind.SIGNAL:
+                author = record.json().get("author")
+                self._stopped_by = author if isinstance(author, str) else None
+            elif record.kind == Kind.RESIZE:
+                self.size = record.size()
+                self._household.pod_changed(self)
+        self._household.tape_grew(self, records)
+
+    def tape_sealed(self, offset: int) -> None:  # noqa: ARG002
+        """What was asked for is in sealed files already; what is missing here is read from them when it is wanted."""
+        if self._link is not None:
+            self._link.close()
+
+    def told(self, meta: Json) -> None:
+        """A pause, its end, an end."""
+        if "paused" in meta:
+            paused = meta["paused"]
+            self._become("paused" if isinstance(paused, str) else "running", str(paused) if paused else None)
+        elif "synced" in meta:
+            synced = meta["synced"]
+            self.synced = synced if isinstance(synced, int) else self.synced
+            self._household.tape_grew(self, [])
+        elif "ended" in meta:
+            status = meta["ended"]
+            self._exit_status = status if isinstance(status, int) else None
+            self._process = "ending"  # the next word is how it ended, in a moment
+
+    def hung_up(self) -> None:
+        """The connection is gone."""
+        self._hung_up.set()

@@ -1,0 +1,299 @@
+"""Keys by their shape: what looks like a credential in a text, whoever it belongs to. Pure.
+
+docs/secrets.md lists the shapes. Only the secret part of a key is hidden, so that one can still see what it was; what hides
+it has as many characters. It is quick where there is no key: each rule begins with a character that is found at once,
+and looks back from there.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from scrubjay.tape.redaction import veil
+
+Span = tuple[int, int]
+"""Where a secret begins, and where it has ended."""
+
+# Shapes: what they may begin with, up to the character they are found by, and the secret.
+_Shapes = tuple[tuple[tuple[str, ...], str], ...]
+_AFTER_UNDERSCORE: _Shapes = (
+    (("gh[pousr]_",), r"[A-Za-z0-9]{30,255}"),  # GitHub
+    (("github_pat_",), r"[A-Za-z0-9_]{22,255}"),
+    (("[rs]k_live_", "[rs]k_test_"), r"[A-Za-z0-9]{16,247}"),  # Stripe
+    (("whsec_",), r"[A-Za-z0-9+/=]{24,80}"),
+    (("npm_", "hf_", "r8_"), r"[A-Za-z0-9]{30,80}"),  # npm, Hugging Face, Replicate
+    (("gsk_", "ntn_", "sbp_", "nfp_", "lin_api_"), r"[A-Za-z0-9]{32,80}"),  # Groq, Notion, Supabase, Netlify, Linear
+    (("sjt_[a-z2-7]{12}_",), r"[a-z2-7]{40,60}"),  # Scrubjay
+    (("shpat_", "shpss_", "shpca_", "shppa_"), r"[0-9a-fA-F]{32}"),  # Shopify
+    (("do[opr]_v1_",), r"[0-9a-f]{64}"),  # DigitalOcean
+    (("dckr_pat_",), r"[\w-]{20,64}"),  # Docker
+    (("sntrys_",), r"[\w+/=-]{32,255}"),  # Sentry
+)
+_AFTER_HYPHEN: _Shapes = (
+    (("sk-ant-", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-v1-"), r"[\w-]{20,255}"),  # Anthropic, OpenAI, OpenRouter
+    (("sk-",), r"[A-Za-z0-9]{20,255}"),
+    (("xox[abeoprs]-",), r"[A-Za-z0-9-]{10,255}"),  # Slack
+    (("xapp-",), r"[A-Za-z0-9-]{20,255}"),
+    (("glpat-", "gldt-", "glrt-", "glft-", "glcbt-", "glptt-", "glsoat-"), r"[\w.-]{20,255}"),  # GitLab
+    (("pypi-",), r"AgE[\w-]{30,255}"),
+    (("GOCSPX-",), r"[\w-]{20,64}"),  # Google
+    (("xai-", "pplx-"), r"[A-Za-z0-9]{40,128}"),
+    (("key-",), r"[0-9a-f]{32}"),  # Mailgun
+    (("AGE-SECRET-KEY-",), r"1[A-Z0-9]{50,64}"),
+)
+_AFTER_DOT: _Shapes = (
+    ((r"SG\.",), r"[\w-]{16,64}\.[\w-]{16,64}"),  # SendGrid
+    ((r"ya29\.",), r"[\w.-]{20,255}"),  # Google
+    ((r"hvs\.",), r"[\w-]{20,255}"),  # Vault
+    ((r"dp\.pt\.",), r"[A-Za-z0-9]{40,64}"),  # Doppler
+)
+# What a value is called that must not be seen. In capitals any value counts, otherwise one that looks random.
+_LOUD = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "KEY_BASE", "PASS", "PWD", "_PAT")
+_QUIET = (
+    *("api_key", "apikey", "api-key", "apiKey", "access_key", "secret_key", "secretKey", "private_key", "privateKey"),
+    *("token", "Token", "secret", "Secret", "password", "Password", "passwd", "AccountKey", "SharedAccessKey"),
+)
+_BETWEEN = ("", " ", '"', "'", '" ', "' ")  # a name and the sign after it
+_TOKEN = r"[A-Za-z0-9._~+/=-]"
+
+
+def _rule(sign: str, least: int, shapes: _Shapes) -> re.Pattern[str]:
+    """All shapes whose beginnings end with a sign, after which at least so many characters of a key come."""
+    parts: list[str] = []
+    for begins, secret in shapes:
+        begin = "|".join([f"(?<=(?<![A-Za-z0-9]){begin})" for begin in begins])
+        parts.append(f"(?:{begin})({secret})")
+    # Looking ahead first is what makes it quick: hardly anything is that long.
+    return re.compile(rf"{re.escape(sign)}(?=[\w.+/=-]{{{least}}})(?:{'|'.join(parts)})", re.ASCII)
+
+
+def _assigned(sign: str, least: int, names: tuple[str, ...]) -> re.Pattern[str]:
+    """Values after a name and a sign."""
+    by_width: dict[int, list[str]] = {}
+    for name in names:
+        for between in _BETWEEN:
+            by_width.setdefault(len(name + between), []).append(re.escape(name + between + sign))
+    begin = "|".join([f"(?<={'|'.join(forms)})" for forms in by_width.values()])
+    ends = "".join(sorted({name[-2] for name in names})), "".join(sorted({name[-1] for name in names}))
+    value = rf"""[ ]?["']?([^\s"'`,;<>()\[\]{{}}|\\]{{{least},512}})"""
+    return re.compile(rf"""{sign}(?:(?<=[{ends[0]}][{ends[1]}]{sign})|(?<=[ "']{sign}))(?:{begin}){value}""", re.ASCII)
+
+
+def _looks_random(value: str) -> bool:
+    """Whether nobody would write this by hand."""
+    if len(value) < 16 or not _has_digit_and_letter(value) or not _is_telling(value):
+        return False
+    # A call, a path or words with a number among them.
+    return "." not in value and value.count("/") < 3 and value.count("-") < 5 and value.count("_") < 4
+
+
+def _is_telling(value: str) -> bool:
+    """Whether a value is more than a number, a path, a reference, a placeholder, or a word."""
+    if value.startswith(("$", "%", "*", "/", "~", "./", "../", "&", "@")) or "***" in value or "…" in value:
+        return False
+    plain = re.sub(r"[-_.:]", "", value)
+    if not plain or plain.isdecimal() or plain.lower().startswith(_PLACEHOLDERS):
+        return False
+    return not plain.isalpha() or len(plain) >= 12
+
+
+def _has_digit_and_letter(value: str) -> bool:
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+
+
+_PLACEHOLDERS = ("your", "xxx", "example", "changeme", "redacted", "dummy", "placeholder", "mysecret", "insert", "process")
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+def _is_password(value: str) -> bool:
+    """Whether what stands between a colon and an @ is one."""
+    word = value.lower()
+    return not value.startswith(("$", "<", "{", "*", "%s", "[")) and word not in ("password", "pass", "secret", "pw", "pwd")
+
+
+class _Rule(NamedTuple):
+    sign: str  # what a text has that holds such a key; nothing is found faster
+    pattern: re.Pattern[str]  # its last group is the secret
+    check: Callable[[str], bool] = _always
+
+
+_RULES = (
+    _Rule("_", _rule("_", 16, _AFTER_UNDERSCORE)),
+    _Rule("-", _rule("-", 10, _AFTER_HYPHEN), _has_digit_and_letter),
+    _Rule(".", _rule(".", 16, _AFTER_DOT)),
+    _Rule("eyJ", re.compile(r"eyJ([\w-]{8,4096}\.eyJ[\w-]{8,8192}\.[\w-]{8,4096})", re.ASCII)),  # JWT
+    _Rule("AIza", re.compile(r"AIza([\w-]{35})(?![\w-])", re.ASCII)),  # Google
+    *(
+        _Rule(name, re.compile(rf"{name}(?<![A-Za-z0-9]....)([A-Z0-9]{{16}})(?![A-Za-z0-9])")) for name in ("AKIA", "ASIA")
+    ),  # AWS
+    _Rule("SK", re.compile(r"SK([0-9a-f]{32})(?![0-9a-z])")),  # Twilio
+    _Rule("Q~", re.compile(r"Q~(?<=[\w~.-]{3}[0-9]Q~)([\w~.-]{31,34})", re.ASCII)),  # Azure
+    _Rule("sig=", re.compile(r"sig=(?<=[?&]sig=)([A-Za-z0-9%/+=-]{40,120})")),
+    _Rule("://", re.compile(r"""://[^\s/:@"'<>]{0,256}:([^\s/@"'<>]{3,256})@"""), _is_password),
+    _Rule("/services/", re.compile(r"/services/(T[A-Z0-9]{6,16}/B[A-Z0-9]{6,16}/[A-Za-z0-9]{20,32})")),  # Slack
+    _Rule("/webhooks/", re.compile(r"/webhooks/([0-9]{15,21}/[\w-]{50,80})", re.ASCII)),  # Discord
+    _Rule(":AA", re.compile(r":(?<=[0-9]{8}:)(AA[\w-]{33})(?![\w-])", re.ASCII)),  # Telegram
+    _Rule("earer ", re.compile(rf"earer ({_TOKEN}{{16,4096}})"), _has_digit_and_letter),
+    _Rule(
+        "uthorization",
+        re.compile(rf"""uthorization["']?[ ]?[:=][ ]?["']?(?:[Bb]asic|[Tt]oken|[Aa]pi[Kk]ey) ({_TOKEN}{{8,4096}})"""),
+    ),
+    _Rule("=", _assigned("=", 8, _LOUD), _is_telling),
+    _Rule("=", _assigned("=", 16, _QUIET), _looks_random),
+    _Rule(":", _assigned(":", 16, _LOUD + _QUIET), _looks_random),
+)
+
+_BEGIN_PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_BASE64 = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,}={0,2}(?![A-Za-z0-9+/=])")
+_LAST_BASE64 = re.compile(r"[A-Za-z0-9+/]{2,}={0,2}$")
+_HEADER_LINE = re.compile(r"[^A-Za-z0-9+/]*(?:(?:Proc-Type|DEK-Info|Version|Comment)\b.*)?")
+# The middle of a private key whose beginning is out of sight. Three lines, for one may be anything.
+_BODY_LINE = re.compile(r"\n[ \t]{0,16}([A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{6})?)(?=\n|\Z)")
+_BODY_LINES_MIN = 3
+_BODY_LINES_MAX = 128  # a key of 8192 bits
+# A long key that goes on in the next row, which a program has wrapped by itself.
+_CONTINUED = re.compile(r"\n[ \u2500-\u257f|>]{0,12}([A-Za-z0-9_+/.-]{8,}={0,2})(?=[\s\u2500-\u257f|\"'`]|$)")
+_FULL_ROW = 40  # columns a row has at least that was wrapped because it was full
+
+
+def find_keys(text: str) -> list[Span]:
+    """Where the secret parts of all keys are in a text of any lines, in order."""
+    found: list[Span] = []
+    for rule in _RULES:
+        if rule.sign not in text:
+            continue
+        for match in rule.pattern.finditer(text):
+            group = match.lastindex or 0
+            if rule.check(match[group]):
+                found.append(match.span(group))
+    if found:
+        found += [span for _, stop in found for span in _continuations(text, stop)]
+    if "-----BEGIN" in text:
+        found += _private_keys(text)
+    found += _bodies(text)
+    return unite(found) if found else found
+
+
+def mask_keys(text: str) -> str:
+    """The text with its keys hidden, as long as before."""
+    return veil_spans(text, find_keys(text))
+
+
+def veil_spans(text: str, spans: Iterable[Span]) -> str:
+    """The text with other characters in place of the spans, which are in order."""
+    parts: list[str] = []
+    end = 0
+    for start, stop in spans:
+        parts += (text[end:start], veil(stop - start))
+        end = stop
+    return "".join(parts) + text[end:] if parts else text
+
+
+def unite(spans: list[Span]) -> list[Span]:
+    """Spans in order, those that touch as one."""
+    united: list[Span] = []
+    for start, stop in sorted(spans):
+        if united and start <= united[-1][1]:
+            united[-1] = united[-1][0], max(united[-1][1], stop)
+        else:
+            united.append((start, stop))
+    return united
+
+
+def _continuations(text: str, stop: int) -> Iterator[Span]:
+    """Where a key goes on that the end of a row has cut."""
+    while stop < len(text) and text[stop] == "\n" and stop - text.rfind("\n", 0, stop) > _FULL_ROW:
+        match = _CONTINUED.match(text, stop)
+        if match is None or not _is_rest(match[1]):
+            return
+        yield match.span(1)
+        stop = match.end(1)
+
+
+def _is_rest(value: str) -> bool:
+    changes = sum(one.isupper() != other.isupper() for one, other in zip(value, value[1:], strict=False))
+    return _has_digit_and_letter(value) and (changes > 2 or len(value) >= 20)
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    """What stands between the first and the last line of private keys."""
+    for begin in _BEGIN_PRIVATE.finditer(text):
+        end = text.find("-----END", begin.end())
+        position, lines = begin.end(), 0
+        while 0 <= position < len(text) and lines < _BODY_LINES_MAX:
+            stop = text.find("\n", position)
+            stop = len(text) if stop < 0 else stop
+            if 0 <= end < stop:
+                stop = end
+            spans = [match.span() for match in _BASE64.finditer(text, position, stop)]
+            last = _LAST_BASE64.search(text, position, stop) if not spans and lines else None
+            if last is not None:
+                spans.append(last.span())
+            yield from spans
+            if stop == end or (lines and not spans and not _HEADER_LINE.fullmatch(text, position, stop)):
+                break
+            position, lines = stop + 1, lines + 1
+
+
+def _bodies(text: str) -> Iterator[Span]:
+    """Lines after lines of what can be the middle of a private key."""
+    body: list[re.Match[str]] = []
+    for line in [*_BODY_LINE.finditer("\n" + text), None]:
+        if body and (line is None or line.start() != body[-1].end()):
+            if len(body) >= _BODY_LINES_MIN and _may_be_private(text[: body[0].start()]):
+                yield from ((line.start(1) - 1, line.end(1) - 1) for line in body)
+            body.clear()
+        if line is not None:
+            body.append(line)
+
+
+def _may_be_private(before: str) -> bool:
+    header = before[-200:].rstrip().rpartition("\n")[2]
+    return "-----BEGIN" not in header or "PRIVATE" in header
+
+
+class KeyedLines:
+    """Lines that come in portions, with their keys hidden."""
+
+    _CONTEXT_LINES = _BODY_LINES_MAX
+
+    def __init__(self) -> None:
+        self._before: list[str] = []  # as they were
+
+    def mask(self, lines: Sequence[str]) -> list[str]:
+        """The next lines."""
+        before = self._before
+        masked = mask_rows([*before, *lines], [False] * (len(before) + len(lines)))[len(before) :]
+        self._before = [*before, *lines][-self._CONTEXT_LINES :]
+        return masked
+
+
+def mask_rows(rows: Sequence[str], wrapped: Sequence[bool]) -> list[str]:
+    """Rows of a screen with their keys hidden, those that go on in the next one taken together."""
+    text = "".join([row if goes_on else row + "\n" for row, goes_on in zip(rows, wrapped, strict=True)])
+    spans = find_keys(text)
+    if not spans:
+        return list(rows)
+    masked, result, at = veil_spans(text, spans), list[str](), 0
+    for row, goes_on in zip(rows, wrapped, strict=True):
+        result.append(masked[at : at + len(row)])
+        at += len(row) + (not goes_on)
+    return result
+
+
+def spans_within(spans: Sequence[Span], start: int, stop: int) -> list[Span]:
+    """The parts of spans, which are in order, that lie between two places."""
+    first = bisect_left(spans, start, key=lambda span: span[1])
+    found: list[Span] = []
+    for begin, end in spans[first:]:
+        if begin >= stop:
+            break
+        if end > start:
+            found.append((max(begin, start), min(end, stop)))
+    return found

@@ -1,0 +1,65 @@
+"""What programs ask a terminal that the engine does not answer by itself, found in their output. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+FOCUS_MODE = 1004
+
+Query = Literal["position", "focus"]
+
+# DECXCPR, and the mode that reports focus, alone or among others.
+_QUERY = re.compile(rb"\x1b\[\?(?:(?P<position>6n)|(?:\d+;)*1004(?:;\d+)*h)")
+_UNFINISHED = re.compile(rb"\x1b(?:\[(?:\?[\d;]*)?)?\Z")
+_UNFINISHED_MAX_BYTES = 64
+# Whatever a terminal answers or tells of: strings, their ends and bells, and the control sequences that ask.
+_CALL = re.compile(
+    rb"\x07|\x1b(?:[P\]_Zc\\]|\[(?:[>=]?[\d;]*c|\??[\d;]*n|\??[\d;]*\$p|>[\d;]*q|\d[\d;]*t|\?u"
+    rb"|\?[\d;]*(?:1004|2048)[\d;]*h))"
+)
+_BEGUN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
+_BEGUN_MAX_BYTES = 64
+_ENDS_NOTHING = re.compile(rb"[ -?]*")  # of a control sequence: parameters and what comes between them
+
+
+class Queries:
+    """Cuts output where something is asked, in whatever portions it arrives."""
+
+    def __init__(self) -> None:
+        self._before = b""  # the beginning of a sequence that has not ended; it was given out already
+
+    def cut(self, data: bytes) -> list[tuple[bytes, Query | None]]:
+        """The output in parts, each with what it asks, if anything; a part that asks is nothing but the question."""
+        seen = len(self._before)
+        whole = self._before + data
+        parts: list[tuple[bytes, Query | None]] = []
+        position = seen
+        for found in _QUERY.finditer(whole):
+            start = max(seen, found.start())
+            if start > position:
+                parts.append((whole[position:start], None))
+            parts.append((whole[start : found.end()], "position" if found["position"] else "focus"))
+            position = found.end()
+        if position < len(whole):
+            parts.append((whole[position:], None))
+        unfinished = _UNFINISHED.search(whole, max(0, len(whole) - _UNFINISHED_MAX_BYTES))
+        self._before = unfinished[0] if unfinished is not None else b""
+        return parts
+
+
+class CallWatch:
+    """Tells output that may have an effect besides drawing from output that cannot, which is nearly all of it."""
+
+    def __init__(self) -> None:
+        self._begun = True  # nobody knows what came before
+
+    def feed(self, data: bytes) -> bool:
+        """Whether to ask the terminal after this portion of output."""
+        before, self._begun = self._begun, False
+        last = data.rfind(b"\x1b")
+        if last < 0:
+            self._begun = before and len(data) < _BEGUN_MAX_BYTES and _ENDS_NOTHING.fullmatch(data) is not None
+            return before or b"\x07" in data
+        self._begun = _BEGUN.match(data, last) is not None
+        return before or _CALL.search(data) is not None

@@ -1,0 +1,1 @@
+"""What people, runners and agents talk to: the guard, REST, live view, replay."""

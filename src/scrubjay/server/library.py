@@ -1,0 +1,148 @@
+"""The search index of the server's tapes, kept up to date beside everything else.
+
+Indexing is work for a process of its own, which takes only the time nothing else wants; what is newest is indexed when
+somebody searches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from scrubjay.errors import IndexDiscarded, NotATape
+from scrubjay.ids import PodId
+from scrubjay.replay.indexer import Indexer
+from scrubjay.replay.keyframes import open_keyframes
+from scrubjay.replay.query import Query
+from scrubjay.replay.search import Hit, SearchIndex
+from scrubjay.replay.workers import Workers
+from scrubjay.tape.reader import Tape
+
+LOOK_EVERY_S = 2.0
+WORTH_BYTES = 256 << 10  # of a tape that grows; one that has ended is indexed at once
+
+log = structlog.get_logger()
+
+
+class Shelf:
+    """A tape and what the library knows of it."""
+
+    __slots__ = ("created_us", "growing", "pod", "tape")
+
+    def __init__(self, pod: PodId, tape: Tape, created_us: int, *, growing: bool) -> None:
+        self.pod, self.tape, self.created_us, self.growing = pod, tape, created_us, growing
+
+
+class Library:
+    """All tapes, to be searched."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="library")
+        self._indexed: dict[PodId, int] = {}
+
+    async def search(
+        self, query: Query, shelves: list[Shelf], *, since_us: int | None, until_us: int | None, limit: int
+    ) -> list[Hit]:
+        """Rows that match, the newest first, in everything recorded up to now."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._search, query, shelves, since_us, until_us, limit)
+
+    def _search(
+        self, query: Query, shelves: list[Shelf], since_us: int | None, until_us: int | None, limit: int
+    ) -> list[Hit]:
+        tapes = [shelf.pod for shelf in shelves]
+        with SearchIndex(self._path) as index:
+            for attempt in (1, 2):
+                try:
+                    bring_up_to_date(index, shelves)
+                    return index.search(query, tapes=tapes, since_us=since_us, until_us=until_us, limit=limit)
+                except IndexDiscarded:  # it was damaged; it can be made again on the spot
+                    if attempt == 2:
+                        raise
+        raise AssertionError
+
+    async def keep_up(self, shelves: Iterable[Shelf]) -> None:
+        """Have a process of its own index what has grown enough since the last time."""
+        behind = [shelf for shelf in shelves if self._is_worth(shelf)]
+        if not behind:
+            return
+        work = {
+            "index": str(self._path),
+            "tapes": [[str(shelf.tape.folder), shelf.pod, shelf.created_us] for shelf in behind],
+        }
+        ends = {shelf.pod: shelf.tape.end for shelf in behind}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            "scrubjay.server.library",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            with suppress(ProcessLookupError):
+                os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
+            await process.communicate(json.dumps(work).encode())
+        except asyncio.CancelledError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            log.warning("library.indexing_failed", status=process.returncode, tapes=len(behind))
+        self._indexed.update(ends)
+
+    def _is_worth(self, shelf: Shelf) -> bool:
+        done = self._indexed.get(shelf.pod, -1)
+        end = shelf.tape.end
+        return end - done >= WORTH_BYTES if shelf.growing else end > done
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+
+def bring_up_to_date(index: SearchIndex, shelves: Iterable[Shelf]) -> None:
+    """Index what was recorded since the last time."""
+    with Workers() as workers:
+        for shelf in shelves:
+            with suppress(NotATape):
+                if shelf.growing or index.progress(shelf.pod).offset < shelf.tape.end:
+                    _index(index, shelf, workers)
+
+
+def _index(index: SearchIndex, shelf: Shelf, workers: Workers) -> None:
+    keyframes = open_keyframes(Path(shelf.tape.folder).parent, shelf.tape, workers.identity)
+    try:
+        index.register(shelf.pod, shelf.created_us or None)
+        Indexer(shelf.tape, workers, keyframes, index).run()
+    finally:
+        keyframes.close()
+
+
+def main() -> None:
+    """Index the tapes that are named on standard input."""
+    work = json.load(sys.stdin)
+    shelves = [
+        Shelf(PodId(pod), Tape(Path(folder), pod), created, growing=True) for folder, pod, created in work["tapes"]
+    ]
+    with SearchIndex(Path(work["index"])) as index:
+        try:
+            bring_up_to_date(index, shelves)
+        except IndexDiscarded:
+            bring_up_to_date(index, shelves)
+
+
+if __name__ == "__main__":
+    main()

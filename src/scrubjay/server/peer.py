@@ -1,0 +1,331 @@
+"""One connected runner, as the server sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+import structlog
+
+import scrubjay
+from scrubjay.errors import DiskFull, KeeperRefused, ScrubjayError, TapeDiverged
+from scrubjay.ids import PodId, parse_pod_id, parse_runner_id
+from scrubjay.server.errors import RunnerRefused
+from scrubjay.tape.record import Json
+from scrubjay.wire import replication
+from scrubjay.wire.messages import (
+    PROTOCOL,
+    Answer,
+    Ask,
+    BadMessage,
+    Called,
+    Diverged,
+    Found,
+    FromRunner,
+    FromServer,
+    Hello,
+    Later,
+    Offer,
+    Ping,
+    PodChanged,
+    PodGone,
+    PodReport,
+    Pong,
+    Progress,
+    Request,
+    Restart,
+    Rewind,
+    Roster,
+    TapeBytes,
+    Watch,
+    Welcome,
+)
+
+if TYPE_CHECKING:
+    from scrubjay.server.tower import Tower
+
+ANSWER_WITHIN_S = 60.0
+CLONE_WITHIN_S = 600.0  # of a large repository
+ACKNOWLEDGE_S = 0.02
+
+log = structlog.get_logger()
+
+
+class PeerRefused(Exception):
+    """A runner the server will not have, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NotStored:
+    """The store could not take it; this is how much it has."""
+
+    have: int | None
+    why: str
+
+
+class Peer:
+    """A runner's connection, from its hello to its end."""
+
+    def __init__(
+        self, tower: Tower, hello: Hello, send: Callable[[FromServer], None], hang_up: Callable[[], None]
+    ) -> None:
+        if hello.protocol != PROTOCOL:
+            which = "the runner" if hello.protocol < PROTOCOL else "the server"
+            raise PeerRefused(f"runner {hello.version} and server {scrubjay.__version__} do not fit: upgrade {which}")
+        self.id = parse_runner_id(hello.runner)
+        self.name, self.host, self.version = hello.name, hello.host, hello.version
+        self.received_bytes = 0
+        self._tower, self._send, self._hang_up = tower, send, hang_up
+        self._asked: dict[int, asyncio.Future[Json]] = {}
+        self._last_ask = 0
+        self._receiver = replication.Receiver()
+        self._roster: tuple[PodReport, ...] | None = None
+        self._changed: dict[PodId, PodReport | None] = {}  # not yet in the catalog; None is gone
+        self._offered: list[PodId] = []
+        self._something = asyncio.Event()
+        self._acknowledging: asyncio.TimerHandle | None = None
+        self._appends: list[replication.Append] = []
+        self._to_store = asyncio.Event()
+        self._ended = False
+
+    async def run(self) -> None:
+        """Keep catalog and tapes up to date with what the runner sends, each in the order it does."""
+        await self._tower.welcome(self)
+        self._send(Welcome(version=scrubjay.__version__))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_recording())
+            tasks.create_task(self._keep_storing())
+
+    async def _keep_recording(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            try:
+                await self._catch_up()
+            except ScrubjayError as error:
+                # The catalog's disk is full, or so: what is not recorded yet is kept here and tried again.
+                log.warning("catalog.not_written", error=str(error))
+                await asyncio.sleep(1)
+                self._something.set()
+
+    async def _catch_up(self) -> None:
+        if self._roster is not None:
+            roster = self._roster
+            await self._tower.take_roster(self, roster)
+            if self._roster is roster:
+                self._roster = None
+        changed = dict(self._changed)
+        if changed:
+            reports = [report for report in changed.values() if report is not None]
+            gone = [pod for pod, report in changed.items() if report is None]
+            await self._tower.take_reports(self, reports, gone)
+            for pod, report in changed.items():
+                if self._changed.get(pod) is report:
+                    del self._changed[pod]
+        offered, self._offered = self._offered, []
+        for pod in offered:
+            await self._find(pod)
+
+    async def _find(self, pod: PodId) -> None:
+        """Tell how much of a tape is here."""
+        try:
+            held = await asyncio.to_thread(self._tower.tapes.have, pod)
+        except (DiskFull, OSError) as error:
+            log.warning("tapes.unavailable", pod=pod, error=str(error))
+            asyncio.get_running_loop().call_later(1.0, self._offer_again, pod)
+            return
+        self._receiver.opened(pod, held.have, held.kept)
+        self._send(Found(pod=pod, offset=held.have, checksum=held.checksum))
+
+    def _offer_again(self, pod: PodId) -> None:
+        self._offered.append(pod)
+        self._something.set()
+
+    # What the runner says.
+
+    def hear(self, message: FromRunner) -> None:
+        """Take in one message; BadMessage if a runner does not say such a thing here."""
+        match message:
+            case TapeBytes():
+                self._hear_tape(message)
+            case Answer():
+                self._hear_answer(message)
+            case PodChanged():
+                self._changed[parse_pod_id(message.pod.id)] = message.pod
+                self._something.set()
+            case PodGone():
+                pod = parse_pod_id(message.pod)
+                self._changed[pod] = None
+                self._receiver.forget(pod)
+                self._something.set()
+            case Roster():
+                for report in message.pods:
+                    parse_pod_id(report.id)
+                self._roster = message.pods
+                self._something.set()
+            case Offer():
+                self._offered.append(parse_pod_id(message.pod))
+                self._something.set()
+            case Restart():
+                self._do(self._receiver.restart(PodId(message.pod)))
+            case Diverged():
+                self._receiver.stop(PodId(message.pod))
+                self._note_divergence(PodId(message.pod), message.offset, message.why)
+            case Called():
+                self._tower.called(PodId(message.pod), message)
+            case Pong():
+                return
+            case Hello():
+                raise BadMessage("a second hello")
+            case _:
+                assert_never(message)
+
+    def _hear_tape(self, message: TapeBytes) -> None:
+        pod = PodId(message.pod)
+        self.received_bytes += len(message.data)
+        if message.live:
+            self._do(self._receiver.receive_live(pod, message.offset, message.data))
+        else:
+            self._do(self._receiver.receive(pod, message.offset, message.data, synced=message.synced))
+        self._acknowledge_soon()
+
+    def _do(self, effects: list[replication.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case replication.Show():
+                    self._tower.show(effect.pod, effect.offset, effect.data, jump=effect.jump)
+                case replication.Append():
+                    self._appends.append(effect)
+                    self._to_store.set()
+                case replication.Rewind():
+                    self._send(Rewind(pod=effect.pod, offset=effect.offset))
+                case replication.Later():
+                    self._send(Later(pod=effect.pod, offset=effect.offset))
+                case replication.Diverged():
+                    self._send(Diverged(pod=effect.pod, offset=effect.offset, why=effect.why))
+                    self._note_divergence(effect.pod, effect.offset, effect.why)
+
+    async def _keep_storing(self) -> None:
+        """Give the store what has come, in a thread: it may wait for a disk."""
+        while True:
+            await self._to_store.wait()
+            self._to_store.clear()
+            appends, self._appends = self._appends, []
+            for append, outcome in await asyncio.to_thread(self._store, appends):
+                match outcome:
+                    case int():
+                        self._receiver.stored(append.pod, outcome)
+                    case TapeDiverged():
+                        self._receiver.stop(append.pod)
+                        self._send(Diverged(pod=append.pod, offset=append.offset, why=str(outcome)))
+                        self._note_divergence(append.pod, append.offset, str(outcome))
+                    case _NotStored():
+                        log.warning("tapes.unavailable", pod=append.pod, error=outcome.why)
+                        self._do(self._receiver.failed(append.pod, outcome.have))
+            self._acknowledge()
+
+    def _store(
+        self, appends: list[replication.Append]
+    ) -> list[tuple[replication.Append, int | TapeDiverged | _NotStored]]:
+        outcomes: list[tuple[replication.Append, int | TapeDiverged | _NotStored]] = []
+        failed: set[PodId] = set()
+        for append in appends:
+            if append.pod in failed:
+                continue  # it follows what was not taken, and will come again
+            try:
+                outcome: int | TapeDiverged | _NotStored = self._tower.tapes.append(
+                    append.pod, append.offset, append.records
+                )
+            except TapeDiverged as error:
+                outcome = error
+            except (DiskFull, OSError) as error:
+                failed.add(append.pod)
+                outcome = _NotStored(self._have(append), str(error))
+            outcomes.append((append, outcome))
+        return outcomes
+
+    def _have(self, append: replication.Append) -> int | None:
+        try:
+            return self._tower.tapes.have(append.pod).have
+        except (DiskFull, OSError):
+            return None
+
+    def _note_divergence(self, pod: PodId, offset: int, why: str) -> None:
+        log.error("tape.diverged", pod=pod, offset=offset, why=why)
+        self._tower.note("tape.diverged", pod, {"offset": offset, "why": why})
+
+    def synced(self, kept: dict[PodId, int]) -> None:
+        """The store has synced these tapes up to there."""
+        self._receiver.synced(kept)
+        self._acknowledge()
+
+    def _acknowledge_soon(self) -> None:
+        if self._acknowledging is None:
+            loop = asyncio.get_running_loop()
+            self._acknowledging = loop.call_later(ACKNOWLEDGE_S, self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        if self._acknowledging is not None:
+            self._acknowledging.cancel()
+            self._acknowledging = None
+        if self._ended:
+            return
+        for pod, ack in self._receiver.acknowledge().items():
+            self._send(Progress(pod=pod, have=ack.have, kept=ack.kept))
+
+    # What the server asks.
+
+    async def ask(self, request: Request, *, timeout_s: float = ANSWER_WITHIN_S) -> Json:
+        """Have something done and return the answer; a ScrubjayError says why not."""
+        self._last_ask += 1
+        number = self._last_ask
+        future: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        try:
+            self._send(Ask(id=number, request=request))
+            return await asyncio.wait_for(future, timeout_s)
+        except TimeoutError as error:
+            raise KeeperRefused(
+                f"runner {self.name!r} did not answer in {timeout_s:g} s", hint="it may be busy or cut off: try again"
+            ) from error
+        finally:
+            self._asked.pop(number, None)
+
+    def tell(self, request: Request) -> None:
+        """Have something done that nobody waits for."""
+        self._send(Ask(request=request))
+
+    def watch(self, pods: tuple[str, ...]) -> None:
+        """Say which pods somebody looks at."""
+        self._send(Watch(pods=pods))
+
+    def ping(self) -> None:
+        """Ask for a sign of life."""
+        self._send(Ping())
+
+    def _hear_answer(self, answer: Answer) -> None:
+        future = self._asked.pop(answer.re, None)
+        if future is None or future.done():
+            return
+        if answer.fault is None:
+            future.set_result(answer.result)
+        else:
+            future.set_exception(RunnerRefused(answer.fault.kinds, answer.fault.message, answer.fault.hint))
+
+    def close(self, reason: str) -> None:
+        """Hang up."""
+        log.info("runner.dismissed", runner=self.id, reason=reason)
+        self._hang_up()
+
+    def end(self) -> None:
+        """The connection is gone: nobody will answer any more."""
+        self._ended = True
+        self._receiver.disconnected()
+        if self._acknowledging is not None:
+            self._acknowledging.cancel()
+        asked, self._asked = self._asked, {}
+        for future in asked.values():
+            if not future.done():
+                future.set_exception(KeeperRefused(f"the connection to runner {self.name!r} was lost"))

@@ -1,0 +1,1 @@
+"""The REST API, one module for each kind of thing."""

@@ -1,0 +1,261 @@
+"""Pods: list, start, type into, stop, delete."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+
+from scrubjay.errors import BadInput, NoSuchPod
+from scrubjay.ids import PodId
+from scrubjay.server.rest import models
+from scrubjay.server.rest.context import Asker, InTower, RawInstant, ThePod, instant_us, pod_id
+from scrubjay.server.rest.once import once
+from scrubjay.server.tower import Tower, author_of
+from scrubjay.store.notices import mute_pod, unmute_pod
+from scrubjay.store.pods import PodFacts, get_pod, list_pods
+from scrubjay.store.status import Status, status_history
+from scrubjay.tape.record import Json
+from scrubjay.wire import messages
+
+ENTER_AFTER_S = 0.1  # programs that take a burst for a paste do not take an Enter in it for one
+_OVER = ("exited", "imported")
+
+router = APIRouter(prefix="/api/v1/pods", tags=["pods"])
+IdempotencyKey = Annotated[
+    str | None, Header(max_length=200, description="A request with the same key is carried out once within a day.")
+]
+
+
+@router.get("", summary="All pods, now or at an instant")
+async def all_pods(
+    tower: InTower,
+    at: RawInstant = None,
+    *,
+    all: Annotated[bool, Query(description="Ended ones too.")] = True,  # noqa: A002
+) -> list[models.Pod]:
+    """Oldest first."""
+    found = await tower.database.read(partial(list_pods, at_us=instant_us(tower, at)))
+    return [
+        _describe(tower, facts, status, now=at is None) for facts, status in found if all or status.process not in _OVER
+    ]
+
+
+@router.get("/{pod}", summary="One pod, now or at an instant")
+async def one_pod(tower: InTower, known: ThePod, at: RawInstant = None) -> models.Pod:
+    """A pod that was not there yet, or no longer, is not found."""
+    found = await tower.database.read(partial(get_pod, pod=pod_id(known), at_us=instant_us(tower, at)))
+    if found is None:
+        raise NoSuchPod(known.report.name)
+    return _describe(tower, *found, now=at is None)
+
+
+@router.post("", status_code=201, summary="Start a pod")
+async def start(
+    tower: InTower, asker: Asker, wanted: models.Start, idempotency_key: IdempotencyKey = None
+) -> models.Started:
+    """It runs, and its terminal is answered, when this returns; a failed start leaves nothing behind."""
+    request = messages.Start(
+        argv=tuple(wanted.command),
+        agent=wanted.agent,
+        prompt=wanted.prompt,
+        name=wanted.name,
+        session=wanted.session,
+        cwd=wanted.cwd,
+        repository=wanted.repository,
+        branch=wanted.branch,
+        base=wanted.base,
+        environment=wanted.environment,
+        cols=wanted.cols,
+        rows=wanted.rows,
+    )
+    peer = tower.choose_runner(wanted.runner)
+    answer = await once(tower, asker, idempotency_key, lambda: peer.ask(request))
+    return models.Started(id=str(answer["id"]), name=str(answer["name"]), session=str(answer["session"]))
+
+
+@router.delete("/{pod}", summary="Delete a pod that has ended, with its tape")
+async def remove(tower: InTower, known: ThePod) -> models.Done:
+    """This cannot be undone."""
+    await tower.ask(known, messages.Remove(pod=known.report.id))
+    await tower.until_forgotten(pod_id(known))
+    return models.Done()
+
+
+@router.post("/{pod}/input", summary="Type into a pod")
+async def type_into(
+    tower: InTower, asker: Asker, known: ThePod, typed: models.Input, idempotency_key: IdempotencyKey = None
+) -> models.Done:
+    """It is on the tape and synced when this returns. The keyboard must be free, or taken over."""
+    data = _bytes_of(typed)
+    if not data and not typed.enter:
+        raise BadInput("there is nothing to type", hint="give text, data or enter")
+
+    async def carry_out() -> Json:
+        tower.require_running(known)
+        holder = f"request-{id(typed)}"
+        epoch = await tower.take_keyboard(known, asker, holder, takeover=typed.takeover)
+        try:
+            return await _type(tower, known.report.id, data, author_of(asker), epoch, enter=typed.enter)
+        finally:
+            tower.give_keyboard(pod_id(known), holder)
+
+    answer = await once(tower, asker, idempotency_key, carry_out)
+    return models.Done(offset=_offset(answer))
+
+
+async def _type(tower: Tower, pod: str, data: bytes, author: str, epoch: int, *, enter: bool) -> Json:
+    known = tower.find(pod)
+    answer: Json = {}
+    if data:
+        answer = await tower.ask(known, messages.Type(pod=pod, data=data, author=author, epoch=epoch))
+    if enter:
+        if data:
+            await asyncio.sleep(ENTER_AFTER_S)
+        answer = await tower.ask(known, messages.Type(pod=pod, data=b"\r", author=author, epoch=epoch))
+    return answer
+
+
+def _bytes_of(typed: models.Input) -> bytes:
+    if typed.data is None:
+        return typed.text.encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(typed.data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadInput("data is not base64", hint="send text as text") from error
+
+
+@router.post("/{pod}/mark", summary="Label this instant")
+async def mark(tower: InTower, asker: Asker, known: ThePod, label: models.Label) -> models.Done:
+    """It is on the tape and synced when this returns."""
+    tower.require_running(known)
+    asked = messages.Mark(pod=known.report.id, label=label.label, author=author_of(asker))
+    return models.Done(offset=_offset(await tower.ask(known, asked)))
+
+
+@router.post("/{pod}/resize", summary="Change the size of a pod's terminal")
+async def resize(tower: InTower, known: ThePod, size: models.Size) -> models.Done:
+    """Everybody who looks sees the new size."""
+    tower.require_running(known)
+    asked = messages.Resize(pod=known.report.id, cols=size.cols, rows=size.rows)
+    return models.Done(offset=_offset(await tower.ask(known, asked)))
+
+
+@router.post("/{pod}/signal", summary="Signal a pod's agent")
+async def signal(tower: InTower, asker: Asker, known: ThePod, wanted: models.Signal) -> models.Done:
+    """It goes to the agent and its foreground group."""
+    tower.require_running(known)
+    asked = messages.Signal(pod=known.report.id, signal=wanted.signal, author=author_of(asker))
+    return models.Done(offset=_offset(await tower.ask(known, asked)))
+
+
+@router.post("/{pod}/stop", summary="End a pod")
+async def stop(tower: InTower, asker: Asker, known: ThePod, how: models.Stop | None = None) -> models.Ended:
+    """TERM now, KILL after the grace; returns when its tape is complete."""
+    tower.require_running(known)
+    grace_s = how.grace_s if how is not None else models.Stop().grace_s
+    asked = messages.Stop(pod=known.report.id, author=author_of(asker), grace_ms=int(grace_s * 1000))
+    answer = await tower.ask(known, asked)
+    status = answer.get("status")
+    return models.Ended(process=str(answer.get("process")), exit_status=status if isinstance(status, int) else None)
+
+
+@router.put("/{pod}/mute", summary="Give no notices of a pod")
+async def mute(tower: InTower, known: ThePod) -> models.Done:
+    """Until it is unmuted or deleted."""
+    await tower.database.write(partial(mute_pod, pod=pod_id(known), wall_us=tower.clock.wall_us()))
+    return models.Done()
+
+
+@router.delete("/{pod}/mute", summary="Give notices of a pod again")
+async def unmute(tower: InTower, known: ThePod) -> models.Done:
+    """Nothing that happened meanwhile is made up for."""
+    await tower.database.write(partial(unmute_pod, pod=pod_id(known), wall_us=tower.clock.wall_us()))
+    return models.Done()
+
+
+@router.get("/{pod}/status", summary="What a pod does, now or at an instant")
+async def status(tower: InTower, known: ThePod, at: RawInstant = None) -> models.Status:
+    """With evidence, and since when."""
+    found = await tower.database.read(partial(get_pod, pod=pod_id(known), at_us=instant_us(tower, at)))
+    if found is None:
+        raise NoSuchPod(known.report.name)
+    return describe_status(found[1])
+
+
+@router.get("/{pod}/status/history", summary="What a pod has done")
+async def history(
+    tower: InTower,
+    known: ThePod,
+    since: RawInstant = None,
+    until: RawInstant = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+) -> list[models.Status]:
+    """Oldest first, without holes."""
+    body = partial(
+        status_history,
+        pod=pod_id(known),
+        since_us=instant_us(tower, since),
+        until_us=instant_us(tower, until),
+        limit=limit,
+    )
+    return [describe_status(status) for status in await tower.database.read(body)]
+
+
+def _offset(answer: Json) -> int | None:
+    offset = answer.get("offset")
+    return offset if isinstance(offset, int) else None
+
+
+def describe_status(status: Status) -> models.Status:
+    """A status for a program."""
+    return models.Status(
+        process=status.process,
+        description=_words(status),
+        reason=status.reason,
+        exit_status=status.exit_status,
+        activity=status.activity,
+        waiting_for=status.waiting_for,
+        evidence=status.evidence,
+        confidence=status.confidence,
+        since_us=status.since_us,
+        until_us=status.until_us,
+    )
+
+
+def _words(status: Status) -> str:
+    if status.reason is not None:
+        return f"{status.process}: {status.reason}"
+    if status.process == "exited" and status.exit_status is not None:
+        return f"exited {status.exit_status}"
+    return status.process
+
+
+def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool) -> models.Pod:
+    known = tower.pods.get(facts.id) if now else None
+    grant = tower.keyboards.holder(facts.id) if now else None
+    return models.Pod(
+        id=facts.id,
+        name=facts.name,
+        session=facts.session,
+        runner=facts.runner,
+        reachable=facts.runner in tower.peers,
+        argv=list(facts.argv),
+        cwd=facts.cwd,
+        cols=known.report.cols if known is not None else facts.cols,
+        rows=known.report.rows if known is not None else facts.rows,
+        agent=facts.agent,
+        repository=facts.repository,
+        branch=facts.branch,
+        worktree=facts.worktree,
+        imported=facts.imported,
+        created_us=facts.created_us,
+        tape_bytes=tower.tape_end(PodId(facts.id)) if now else None,
+        keyboard=grant.name if grant is not None else None,
+        viewers=tower.viewers(facts.id) if now else 0,
+        status=describe_status(status),
+    )

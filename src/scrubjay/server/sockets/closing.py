@@ -1,0 +1,28 @@
+"""What every socket has at hand."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import cast
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from scrubjay.fleet.access import Principal
+from scrubjay.server.guard import principal_of as guard_principal_of
+from scrubjay.server.tower import Tower
+
+
+def tower_of(websocket: WebSocket) -> Tower:
+    """The server behind a socket."""
+    return cast(Tower, websocket.app.state.tower)
+
+
+def principal_of(websocket: WebSocket) -> Principal:
+    """Who is at a socket; the guard has let nobody else in."""
+    return guard_principal_of(websocket.scope)
+
+
+async def close_quietly(websocket: WebSocket, code: int, reason: str) -> None:
+    """Close, unless the other side has."""
+    with suppress(WebSocketDisconnect, RuntimeError):
+        await websocket.close(code, reason)

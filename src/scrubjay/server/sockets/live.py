@@ -1,0 +1,216 @@
+"""A live pod over a WebSocket: a keyframe, then everything that follows; keys in the other direction."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from scrubjay.errors import ScrubjayError
+from scrubjay.fleet.access import Principal, may
+from scrubjay.fleet.keyboard import Grant
+from scrubjay.ids import PodId
+from scrubjay.server.live import LivePod, PodUnwatchable
+from scrubjay.server.sockets.closing import close_quietly, principal_of, tower_of
+from scrubjay.server.tower import KnownPod, Tower, author_of
+from scrubjay.wire import messages
+from scrubjay.wire import viewer as wire
+
+LATE_S = 300.0  # a viewer that takes nothing for so long is closed when it comes back
+
+_numbers = count(1)
+
+
+async def live_pod(websocket: WebSocket) -> None:
+    """``/api/v1/pods/{pod}/live``: with ``mode=watch`` nothing can be typed; ``after=OFFSET`` goes on from there."""
+    tower, principal = tower_of(websocket), principal_of(websocket)
+    known = tower.find(websocket.path_params["pod"])
+    raw_after = websocket.query_params.get("after", "")
+    after = int(raw_after) if raw_after.isdecimal() and len(raw_after) < 19 else None
+    may_type = websocket.query_params.get("mode", "type") != "watch" and may(principal, "type")
+    await websocket.accept()
+    viewer = _Viewer(websocket, tower, known, principal, may_type=may_type, after=after)
+    await viewer.run()
+
+
+class _Viewer:
+    """One who looks at one pod."""
+
+    def __init__(
+        self,
+        websocket: WebSocket,
+        tower: Tower,
+        known: KnownPod,
+        principal: Principal,
+        *,
+        may_type: bool,
+        after: int | None,
+    ) -> None:
+        self._socket, self._tower, self._principal = websocket, tower, principal
+        self._pod = PodId(known.report.id)
+        self._live: LivePod = tower.live(self._pod)
+        self._may_type = may_type
+        self._holder = f"viewer-{next(_numbers)}"
+        self._cursor = -1 if after is None else after
+        self._resynced = after is None
+        self._told: tuple[messages.PodReport, Grant | None] | None = None
+
+    async def run(self) -> None:
+        """Serve until either side leaves."""
+        self._live.enter()
+        self._tower.watching_changed(self._pod)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                showing = tasks.create_task(self._show())
+                try:
+                    await self._listen()
+                finally:
+                    showing.cancel()
+        except* WebSocketDisconnect:
+            pass
+        finally:
+            self._live.leave()
+            self._tower.give_keyboard(self._pod, self._holder)
+            self._tower.watching_changed(self._pod)
+
+    # What it is shown.
+
+    async def _show(self) -> None:
+        while (known := self._tower.pods.get(self._pod)) is not None:
+            await self._tell(known)
+            batch = self._live.since(self._cursor)
+            if batch is None:
+                await self._begin()
+                continue
+            self._cursor, messages = batch
+            for message in messages:
+                await self._send(message)
+            if not messages:
+                await self._live.wait(self._cursor)
+        await close_quietly(self._socket, wire.GONE, "the pod was deleted")
+
+    async def _begin(self) -> None:
+        """Give it a keyframe to go on from."""
+        try:
+            frame = await self._live.keyframe()
+        except (PodUnwatchable, ScrubjayError) as error:
+            await self._refuse("screen", error)
+            await asyncio.sleep(1)
+            return
+        self._live.resyncs += self._resynced
+        self._resynced = True
+        self._cursor = frame.offset
+        await self._send(frame.message)
+
+    async def _tell(self, known: KnownPod) -> None:
+        """Say how the pod is and who types, if that has changed."""
+        report, grant = known.report, self._tower.keyboards.holder(self._pod)
+        before, self._told = self._told, (report, grant)
+        if before is None:
+            await self._send(
+                wire.encode(
+                    wire.Hello(
+                        pod=report.id,
+                        name=report.name,
+                        process=report.process,
+                        cols=report.cols,
+                        rows=report.rows,
+                        may_type=self._may_type,
+                        reason=report.reason,
+                        exit_status=report.exit_status,
+                    )
+                )
+            )
+        elif (before[0].process, before[0].reason) != (report.process, report.reason):
+            status = wire.Status(process=report.process, reason=report.reason, exit_status=report.exit_status)
+            await self._send(wire.encode(status))
+        if before is None or before[1] != grant:
+            mine = grant is not None and grant.holder == self._holder
+            name, epoch = (grant.name, grant.epoch) if grant is not None else (None, None)
+            await self._send(wire.encode(wire.Keyboard(holder=name, mine=mine, epoch=epoch if mine else None)))
+
+    async def _send(self, message: str | bytes) -> None:
+        began = asyncio.get_running_loop().time()
+        if isinstance(message, bytes):
+            await self._socket.send_bytes(message)
+        else:
+            await self._socket.send_text(message)
+        # What it did not take is held by its connection only; nobody else has waited.
+        if asyncio.get_running_loop().time() - began > LATE_S:
+            await close_quietly(self._socket, wire.LATE, "nothing was taken for five minutes")
+            raise WebSocketDisconnect(wire.LATE)
+
+    # What it says.
+
+    async def _listen(self) -> None:
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            try:
+                data = message.get("bytes")
+                if data is not None:
+                    await self._type(data)
+                else:
+                    await self._hear(wire.decode_from_viewer(message["text"]))
+            except wire.BadMessage as error:
+                await close_quietly(self._socket, 1007, str(error)[:100])
+                return
+            except _Forbidden:
+                await self._audit()
+                await close_quietly(self._socket, wire.FORBIDDEN, "this connection may only watch")
+                return
+            except ScrubjayError as error:
+                await self._refuse("input", error)
+
+    async def _hear(self, message: wire.FromViewer) -> None:
+        match message:
+            case wire.Input():
+                await self._type(message.text.encode("utf-8", "surrogatepass"))
+            case wire.Take():
+                self._require_role()
+                known = self._known()
+                self._tower.require_running(known)
+                await self._tower.take_keyboard(known, self._principal, self._holder, takeover=message.takeover)
+            case wire.Give():
+                self._tower.give_keyboard(self._pod, self._holder)
+            case wire.Resize():
+                grant = self._require_keyboard()
+                resize = messages.Resize(pod=self._pod, cols=message.cols, rows=message.rows, epoch=grant.epoch)
+                await self._tower.ask(self._known(), resize)
+            case wire.Interrupt():
+                self._require_keyboard()
+                signal = messages.Signal(pod=self._pod, signal=message.signal, author=author_of(self._principal))
+                await self._tower.ask(self._known(), signal)
+
+    async def _type(self, data: bytes) -> None:
+        grant = self._require_keyboard()
+        if len(data) > wire.INPUT_MAX_BYTES:
+            raise wire.BadMessage(f"more than {wire.INPUT_MAX_BYTES} bytes were typed at once")
+        author = author_of(self._principal)
+        typed = messages.Type(pod=self._pod, data=data, author=author, epoch=grant.epoch)
+        # Nobody waits for the disk: the echo tells that it was typed, and the tape has it before the agent.
+        self._tower.peer_of(self._known()).tell(typed)
+
+    def _require_role(self) -> None:
+        if not self._may_type:
+            raise _Forbidden
+
+    def _require_keyboard(self) -> Grant:
+        self._require_role()
+        return self._tower.keyboards.require_holder(self._pod, self._holder)
+
+    def _known(self) -> KnownPod:
+        return self._tower.find(self._pod)
+
+    async def _refuse(self, what: str, error: ScrubjayError | PodUnwatchable) -> None:
+        hint = error.hint if isinstance(error, ScrubjayError) else None
+        await self._send(wire.encode(wire.Refusal(what=what, message=str(error), hint=hint)))
+
+    async def _audit(self) -> None:
+        await self._tower.audit("input.refused", self._pod, self._principal)
+
+
+class _Forbidden(Exception):
+    """Typing by one who may only watch."""

@@ -1,0 +1,84 @@
+"""A runner over a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import structlog
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from scrubjay.errors import BadId
+from scrubjay.server.peer import Peer, PeerRefused
+from scrubjay.server.sockets.closing import close_quietly, tower_of
+from scrubjay.wire.messages import BadMessage, FromServer, Hello, Refused, decode_from_runner, encode
+
+HELLO_WITHIN_S = 10.0
+SILENCE_S = 15.0  # after which a runner that says nothing, asked every third of it, is taken for gone
+
+log = structlog.get_logger()
+
+
+async def runner(websocket: WebSocket) -> None:
+    """``/api/v1/runner``: messages of ``scrubjay.wire.messages`` as MessagePack."""
+    tower = tower_of(websocket)
+    await websocket.accept()
+    outgoing: asyncio.Queue[FromServer] = asyncio.Queue()
+    gone = asyncio.Event()
+    try:
+        hello = decode_from_runner(await asyncio.wait_for(websocket.receive_bytes(), HELLO_WITHIN_S))
+        if not isinstance(hello, Hello):
+            raise BadMessage("the first word of a runner is hello")
+        peer = Peer(tower, hello, outgoing.put_nowait, gone.set)
+    except (PeerRefused, BadId) as error:
+        with suppress(WebSocketDisconnect):
+            await websocket.send_bytes(encode(Refused(reason=str(error))))
+        await close_quietly(websocket, 4409, str(error)[:100])
+        return
+    except (BadMessage, KeyError, TimeoutError, WebSocketDisconnect) as error:
+        await close_quietly(websocket, 1007, str(error)[:100])
+        return
+    reason = "its connection ended"
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            others = [
+                tasks.create_task(peer.run()),
+                tasks.create_task(_send(websocket, outgoing)),
+                tasks.create_task(_hang_up(websocket, gone)),
+            ]
+            try:
+                await _hear(websocket, peer)
+            except TimeoutError:
+                reason = f"it said nothing for {SILENCE_S:g} s"
+            finally:
+                for task in others:
+                    task.cancel()
+    except* (WebSocketDisconnect, BadMessage, KeyError, RuntimeError) as group:
+        log.info("runner.connection_ended", runner=peer.id, errors=[str(error) for error in group.exceptions])
+    finally:
+        peer.end()
+        await tower.farewell(peer, reason)
+        await close_quietly(websocket, 1000, reason)
+
+
+async def _hear(websocket: WebSocket, peer: Peer) -> None:
+    while True:
+        for _ in range(3):
+            try:
+                data = await asyncio.wait_for(websocket.receive_bytes(), SILENCE_S / 3)
+                break
+            except TimeoutError:
+                peer.ping()
+        else:
+            raise TimeoutError
+        peer.hear(decode_from_runner(data))
+
+
+async def _send(websocket: WebSocket, outgoing: asyncio.Queue[FromServer]) -> None:
+    while True:
+        await websocket.send_bytes(encode(await outgoing.get()))
+
+
+async def _hang_up(websocket: WebSocket, gone: asyncio.Event) -> None:
+    await gone.wait()
+    await close_quietly(websocket, 1001, "another connection took over, or the server ends")

@@ -1,0 +1,28 @@
+"""Room that a catalog keeps for itself, so that a full disk does not stop it at once.
+
+Logging in and deleting are writes too, and it is on a full disk that they are needed. Pages of the file that were used
+once and are free now take no space to be used again, nor does the log when it starts over.
+"""
+
+from __future__ import annotations
+
+from scrubjay.store.sqlite_library import RawConnection
+
+ROOM_BYTES = 4 << 20  # a few thousand small writes; also how far SQLite lets the log grow between checkpoints
+
+
+def keep_room(raw: RawConnection) -> None:
+    """Have that much room in the file and in the log. Raises the library's error if the disk has none."""
+    raw.execute("DROP TABLE IF EXISTS room")
+    raw.execute("CREATE TABLE room (filler BLOB)")
+    raw.execute("INSERT INTO room VALUES (zeroblob(?))", (ROOM_BYTES,))
+    # A transaction of its own: pages that are used and freed in one are never written.
+    raw.execute("DROP TABLE room")
+    raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def has_room(raw: RawConnection) -> bool:
+    """Whether at least half of the room in the file is left."""
+    (free,) = raw.execute("PRAGMA freelist_count").fetchone()
+    (page_bytes,) = raw.execute("PRAGMA page_size").fetchone()
+    return free * page_bytes >= ROOM_BYTES // 2

@@ -1,0 +1,331 @@
+"""What a runner and the server say to each other.
+
+One connection per runner. Everything a runner says may be said again after a reconnect: reports replace what was
+reported before, bytes of a tape carry their offset, and an answer carries the number of what was asked. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+PROTOCOL = 1  # raised when an older other side could not go on
+
+Process = Literal["starting", "running", "paused", "ending", "exited", "lost", "imported"]
+
+
+class _Message(msgspec.Struct, kw_only=True, omit_defaults=True, tag=str.lower):
+    """A message; its class's name in lower case tells it from the others."""
+
+
+# From the runner.
+
+
+class Hello(_Message):
+    """The first word of a runner."""
+
+    protocol: int
+    version: str
+    runner: str  #: its id, the same after every restart
+    name: str
+    host: str
+
+
+class PodReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A pod as its runner sees it."""
+
+    id: str
+    name: str
+    session: str
+    argv: tuple[str, ...]
+    cwd: str
+    cols: int
+    rows: int
+    created_us: int
+    process: Process
+    since_us: int  #: when it became so
+    agent: str | None = None
+    repository: str | None = None
+    branch: str | None = None
+    worktree: str | None = None
+    imported: bool = False
+    reason: str | None = None
+    exit_status: int | None = None
+    stopped_by: str | None = None  #: who asked for its end
+    end: int = 0  #: of its tape
+    complete: bool = False  #: nothing will be added to its tape
+
+
+class Roster(_Message):
+    """All pods of a runner, right after its hello; one that is missing is gone."""
+
+    pods: tuple[PodReport, ...]
+
+
+class PodChanged(_Message):
+    """A pod that is new or not as it was."""
+
+    pod: PodReport
+
+
+class PodGone(_Message):
+    """A pod that was deleted."""
+
+    pod: str
+
+
+class Offer(_Message):
+    """How much of this tape do you have?"""
+
+    pod: str
+
+
+class TapeBytes(_Message):
+    """A portion of a tape; with ``live`` out of order, to be shown and not kept."""
+
+    pod: str
+    offset: int
+    data: bytes
+    synced: int  #: how much of the tape the runner's disk has
+    live: bool = False
+
+
+class Restart(_Message):
+    """Forget what you hold of this tape and have not kept."""
+
+    pod: str
+
+
+class Called(_Message):
+    """An agent rang the bell, or sent a notification through its terminal."""
+
+    pod: str
+    offset: int
+    kind: Literal["bell", "notification"]
+    title: str = ""
+    body: str = ""
+
+
+class Diverged(_Message):
+    """Two copies of a tape differ, at or before an offset; said by whichever side finds it."""
+
+    pod: str
+    offset: int
+    why: str
+
+
+class Answer(_Message):
+    """The answer to something the server asked."""
+
+    re: int
+    result: dict[str, object] = {}
+    fault: Fault | None = None
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why something was not done, as an error of ``scrubjay.errors`` says it."""
+
+    kinds: tuple[str, ...]  #: the names of the error's classes, the most special first
+    message: str
+    hint: str | None = None
+
+
+class Pong(_Message):
+    """Still here."""
+
+
+FromRunner = Hello | Roster | PodChanged | PodGone | Offer | TapeBytes | Restart | Diverged | Called | Answer | Pong
+
+
+# From the server.
+
+
+class Welcome(_Message):
+    """The server knows the runner now; of which tapes it has how much, it says when they are offered."""
+
+    version: str
+
+
+class Refused(_Message):
+    """The server will not have this runner; it must not come back as it is."""
+
+    reason: str
+
+
+class Found(_Message):
+    """The server has this tape up to there."""
+
+    pod: str
+    offset: int
+    checksum: int | None = None  #: of the last bytes it has; None where both sides read the same files
+
+
+class Progress(_Message):
+    """How far a tape has come: arrived, and synced on the server's disk."""
+
+    pod: str
+    have: int
+    kept: int
+
+
+class Rewind(_Message):
+    """Go on from there: what came is not what follows."""
+
+    pod: str
+    offset: int
+
+
+class Later(_Message):
+    """The server cannot keep more of this tape now; come back there after a while."""
+
+    pod: str
+    offset: int
+
+
+class Watch(_Message):
+    """The pods somebody is looking at."""
+
+    pods: tuple[str, ...]
+
+
+class Ping(_Message):
+    """Are you there?"""
+
+
+class _Request(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Something a runner can be asked to do."""
+
+
+class Start(_Request, tag="start"):
+    """Start a pod."""
+
+    argv: tuple[str, ...] = ()
+    agent: str | None = None  #: instead of a command
+    prompt: str | None = None
+    name: str | None = None
+    session: str | None = None
+    cwd: str | None = None
+    repository: str | None = None
+    branch: str | None = None
+    base: str | None = None
+    environment: dict[str, str] = {}
+    cols: int = 120
+    rows: int = 36
+
+
+class Type(_Request, tag="type"):
+    """Type into a pod."""
+
+    pod: str
+    data: bytes
+    author: str
+    epoch: int | None = None
+
+
+class Resize(_Request, tag="resize"):
+    """Change the size of a pod's terminal."""
+
+    pod: str
+    cols: int
+    rows: int
+    epoch: int | None = None
+
+
+class Signal(_Request, tag="signal"):
+    """Signal a pod's agent."""
+
+    pod: str
+    signal: str
+    author: str
+
+
+class Mark(_Request, tag="mark"):
+    """Put a label on a pod's tape."""
+
+    pod: str
+    label: str
+    author: str
+
+
+class Stop(_Request, tag="stop"):
+    """End a pod."""
+
+    pod: str
+    author: str
+    grace_ms: int = 5000
+
+
+class Remove(_Request, tag="remove"):
+    """Delete a pod that has ended, with its tape."""
+
+    pod: str
+
+
+class Keyframe(_Request, tag="keyframe"):
+    """The screen of a running pod as it is now: answered with offset, at, cols, rows and the engine's snapshot."""
+
+    pod: str
+    history: int = 0
+
+
+class ListWorktrees(_Request, tag="worktrees"):
+    """All worktrees of the runner with their state."""
+
+
+class DiffWorktree(_Request, tag="diff"):
+    """What was changed in a worktree."""
+
+    name: str
+    patch: bool = False
+
+
+class RemoveWorktree(_Request, tag="remove-worktree"):
+    """Remove a worktree; its branch stays."""
+
+    name: str
+    force: bool = False
+
+
+Request = (
+    Start | Type | Resize | Signal | Mark | Stop | Remove | Keyframe | ListWorktrees | DiffWorktree | RemoveWorktree
+)
+
+
+class Ask(_Message):
+    """Something to be done; without an id nobody waits for the answer."""
+
+    request: Request
+    id: int = 0
+
+
+FromServer = Welcome | Refused | Found | Progress | Rewind | Later | Diverged | Watch | Ping | Ask
+
+_encoder = msgspec.msgpack.Encoder()
+_from_runner: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
+_from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
+
+
+class BadMessage(Exception):
+    """Bytes that are no message; the connection cannot go on."""
+
+
+def encode(message: FromRunner | FromServer) -> bytes:
+    """A message as bytes."""
+    return _encoder.encode(message)
+
+
+def decode_from_runner(data: bytes) -> FromRunner:
+    """What a runner said; BadMessage if it is nothing."""
+    try:
+        return _from_runner.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadMessage(str(error)) from error
+
+
+def decode_from_server(data: bytes) -> FromServer:
+    """What the server said; BadMessage if it is nothing."""
+    try:
+        return _from_server.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadMessage(str(error)) from error

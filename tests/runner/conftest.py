@@ -1,0 +1,15 @@
+"""What tests of the runner share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.checkouts import Checkouts
+
+
+@pytest.fixture
+def checkouts(tmp_path: Path) -> Checkouts:
+    """Repositories and worktrees in a folder of their own."""
+    return Checkouts(tmp_path)

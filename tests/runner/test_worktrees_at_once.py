@@ -1,0 +1,163 @@
+"""Pods that start together, or are killed while they start, are not in each other's way."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from chaos.machine import eventually
+from runner.checkouts import Checkouts
+from scrubjay.errors import (
+    BranchInUse,
+    NoSuchWorktree,
+)
+from scrubjay.ids import PodName
+from scrubjay.pods.pod import lock_is_held
+
+_INTERRUPTED = Path(__file__).parent / "interrupted_create.py"
+
+
+def test_eight_pods_start_on_one_repository(checkouts: Checkouts) -> None:
+    project = checkouts.make()
+    start = Barrier(8)
+
+    def create(number: int) -> str:
+        start.wait()
+        return checkouts.reopen().create(PodName(f"pod-{number}"), repository=str(project), branch=None).branch
+
+    with ThreadPoolExecutor(8) as pool:
+        branches = list(pool.map(create, range(8)))
+
+    assert branches == [f"scrubjay/pod-{number}" for number in range(8)]
+    assert all(checkouts.worktrees.inspect(tree).clean for tree in checkouts.worktrees.list())
+    assert len(checkouts.known_worktrees(project)) == 8
+    assert checkouts.git("fsck", cwd=project) == ""
+
+
+def test_eight_pods_of_one_name_start_at_once(checkouts: Checkouts) -> None:
+    project = checkouts.make()
+    start = Barrier(8)
+
+    def create(_: int) -> tuple[str, str]:
+        start.wait()
+        made = checkouts.worktrees.create(PodName("ada"), repository=str(project), branch=None)
+        return made.name, made.branch
+
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(create, range(8)))
+
+    names = {"ada", *(f"ada-{number}" for number in range(2, 9))}
+    assert made == {(name, f"scrubjay/{name}") for name in names}
+
+
+def test_one_branch_is_given_to_one_pod(checkouts: Checkouts) -> None:
+    project = checkouts.make()
+    checkouts.git("branch", "topic", cwd=project)
+    start = Barrier(4)
+
+    def create(number: int) -> bool:
+        start.wait()
+        try:
+            checkouts.create(f"pod-{number}", project, branch="topic")
+        except BranchInUse:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        won = list(pool.map(create, range(4)))
+
+    assert won.count(True) == 1
+    assert len(checkouts.worktrees.list()) == len(checkouts.known_worktrees(project)) == 1
+
+
+def test_pods_come_and_go_at_once(checkouts: Checkouts) -> None:
+    project = checkouts.make()
+    stays = checkouts.create("stays", project)
+    commit = checkouts.commit(stays.path, {"new": "1\n"})
+
+    def live(number: int) -> None:
+        for _ in range(3):
+            made = checkouts.create(f"pod-{number}", project)
+            checkouts.worktrees.remove(made, force=False)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(live, range(4)))
+
+    assert [tree.name for tree in checkouts.worktrees.list()] == ["stays"]
+    assert checkouts.known_worktrees(project) == {str(stays.path)}
+    assert checkouts.head(stays.path) == commit
+    assert checkouts.leftovers() == []
+
+
+@pytest.mark.parametrize("moment", ["before", "during"])
+@pytest.mark.parametrize("kind", ["new branch", "old branch", "clone"])
+def test_killed_at_any_call_of_git_nothing_is_in_the_way_of_the_next(
+    checkouts: Checkouts, kind: str, moment: str
+) -> None:
+    project = checkouts.make()
+    address = f"file://{project}" if kind == "clone" else str(project)
+    if kind == "old branch":
+        checkouts.git("branch", "scrubjay/a", cwd=project)
+
+    calls = 0
+    while True:
+        calls += 1
+        killed = subprocess.run(
+            [sys.executable, str(_INTERRUPTED), str(checkouts.home), address, moment, str(calls)],
+            env=checkouts.environ,
+            timeout=60,
+            check=False,
+        )
+        if killed.returncode == 0:
+            break
+        assert killed.returncode == -signal.SIGKILL
+        _await_orphans(checkouts)
+
+        made = checkouts.create("a", address)
+
+        assert (made.name, made.branch) == ("a", "scrubjay/a"), f"call {calls}"
+        assert checkouts.worktrees.inspect(made).clean
+        checkouts.worktrees.tidy()
+        assert checkouts.leftovers() == []
+        if kind != "clone":
+            assert checkouts.known_worktrees(project) == {str(made.path)}
+        checkouts.worktrees.remove(made, force=False)
+        if kind == "new branch":
+            checkouts.git("branch", "--delete", "scrubjay/a", cwd=project)
+        if kind == "clone":
+            shutil.rmtree(checkouts.home)
+    assert calls > {"new branch": 7, "old branch": 5, "clone": 14}[kind]
+
+
+def _await_orphans(checkouts: Checkouts) -> None:
+    """Return when the git that a killed create has left running has ended; until then its name is not free."""
+    lock = checkouts.home / "worktrees/.facts/a.lock"
+    eventually(lambda: not lock_is_held(lock), "the last git has ended", within_s=10)
+
+
+def test_what_was_interrupted_is_not_listed_and_can_be_tidied(checkouts: Checkouts) -> None:
+    project = checkouts.make()
+    for number in range(1, 8):
+        subprocess.run(
+            [sys.executable, str(_INTERRUPTED), str(checkouts.home), str(project), "before", str(number)],
+            env=checkouts.environ,
+            timeout=60,
+            check=False,
+        )
+        if checkouts.known_worktrees(project):
+            break
+
+    assert checkouts.worktrees.list() == []
+    with pytest.raises(NoSuchWorktree):
+        checkouts.worktrees.find("a")
+    assert checkouts.worktrees.tidy() == ["a"]
+    assert checkouts.known_worktrees(project) == set()
+    assert not (checkouts.home / "worktrees" / "a").exists()
+    assert checkouts.worktrees.tidy() == []

@@ -1,0 +1,80 @@
+"""Catalogs and pods to fill them with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from scrubjay.ids import PodId, PodName, SessionId
+from scrubjay.store.events import Event
+from scrubjay.store.migrations import migrate
+from scrubjay.store.pods import PodFacts
+from scrubjay.store.sqlite import SqliteDatabase
+from scrubjay.store.sqlite_library import load_sqlite, writing_engine
+
+START_US = 1_795_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """A catalog on disk and the events it has told."""
+
+    path: Path
+    database: SqliteDatabase
+    told: list[Event]
+    batches: list[list[int]] = field(default_factory=list[list[int]])  #: the numbers each call told
+
+
+@asynccontextmanager
+async def open_catalog(path: Path) -> AsyncGenerator[Catalog]:
+    """Open a catalog for as long as the block takes."""
+    told: list[Event] = []
+    batches: list[list[int]] = []
+
+    def tell(events: list[Event]) -> None:
+        told.extend(events)
+        batches.append([event.number for event in events])
+
+    database = await SqliteDatabase.open(path, on_events=tell)
+    try:
+        yield Catalog(path, database, told, batches)
+    finally:
+        await database.close()
+
+
+@contextmanager
+def memory_catalog() -> Generator[Connection]:
+    """A catalog that is gone afterwards."""
+    with writing_engine(Path(":memory:"), load_sqlite()).connect() as connection:
+        with connection.begin():
+            migrate(connection, ":memory:")
+        yield connection
+
+
+def pod_id(number: int) -> PodId:
+    """An id that is the same in every run."""
+    return PodId(f"{number:026d}".translate(str.maketrans("0123456789", "abcdefghij")))
+
+
+def pod_facts(number: int, *, name: str | None = None, branch: str | None = None, imported: bool = False) -> PodFacts:
+    """A pod with something in every field."""
+    return PodFacts(
+        id=pod_id(number),
+        name=PodName(name or f"pod-{number}"),
+        session=SessionId("s" * 26),
+        runner="r" * 26,
+        argv=("claude", "--model", "x"),
+        cwd="/home/a/b",
+        cols=120,
+        rows=36,
+        agent="claude",
+        repository="/home/a/r.git",
+        branch=branch,
+        worktree=None,
+        imported=imported,
+        created_us=START_US + number,
+    )

@@ -1,0 +1,37 @@
+"""What tests of the catalog share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import pytest
+from catalogs import Catalog, memory_catalog, open_catalog
+from sqlalchemy import Connection
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Scrubjay has one colour."""
+    return "asyncio"
+
+
+@pytest.fixture
+def connection() -> Generator[Connection]:
+    """An empty catalog in memory, inside a write."""
+    with memory_catalog() as connection, connection.begin():
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def emptied() -> Generator[Connection]:
+    """A catalog in memory for the many examples of a property, each of which undoes what it did."""
+    with memory_catalog() as connection:
+        yield connection
+
+
+@pytest.fixture
+async def catalog(tmp_path: Path) -> AsyncGenerator[Catalog]:
+    """An empty catalog on disk."""
+    async with open_catalog(tmp_path / "catalog.sqlite") as catalog:
+        yield catalog
