@@ -6,10 +6,10 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.family import reap_ended, wait_for_calm
+from benchmarks.memory import memory_of
 from benchmarks.plan import MB, Plan
 from benchmarks.recorders import finish_sealing
 from benchmarks.report import Cell, Report, Table, Target, middle, percentile
@@ -39,13 +39,6 @@ _IDLE_KEEPERS, _IDLE_S = 20, 10.0
 _SETTLE_S = 1.0  # after which a keeper that was just started does nothing any more
 _RECORD_SIZES = {"of 128 KiB, as in a flood": 128 << 10, "of 512 B, as agents draw": 512}
 _FLOODED_S = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    rss_mb: float
-    pss_mb: float
-    peak_mb: float
 
 
 def measure(plan: Plan) -> Report:
@@ -84,12 +77,12 @@ def _measure_memory(plan: Plan, report: Report, stream: Path) -> None:
     with _home(plan) as start:
         idle = start("cat")
         time.sleep(_SETTLE_S)
-        before = _memory_of(_keeper_pid(idle))
-        shells = sum(_memory_of(pid).pss_mb for pid in _aides_of(idle))
+        before = memory_of(_keeper_pid(idle))
+        shells = sum(memory_of(pid).pss_mb for pid in _aides_of(idle))
         flooded = start("sh", "-c", f"cat '{stream}'; exec cat")
         _wait_until(lambda: _written(flooded) > plan.size_bytes, _FLOODED_S)
         time.sleep(_SETTLE_S)
-        after = _memory_of(_keeper_pid(flooded))
+        after = memory_of(_keeper_pid(flooded))
         for pod in (idle, flooded):
             _end(pod)
     rows: list[tuple[Cell, ...]] = [
@@ -207,19 +200,6 @@ def _written(pod: Pod) -> int:
     live = pod.observe().live
     written = live["synced"] if live is not None else 0
     return written if isinstance(written, int) else 0
-
-
-def _memory_of(pid: int) -> _Memory:
-    status = Path(f"/proc/{pid}/status").read_text()
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return _Memory(_kilobytes(status, "VmRSS:"), _kilobytes(rollup, "Pss:"), _kilobytes(status, "VmHWM:"))
-
-
-def _kilobytes(text: str, name: str) -> float:
-    for line in text.splitlines():
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024 / MB
-    raise AssertionError(f"no {name} here")
 
 
 def _activity_of(pid: int) -> tuple[int, int]:

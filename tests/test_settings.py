@@ -63,6 +63,7 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         "sync_ms": "5",
         "when_full": '"best_effort"',
         "term": '"vt100"',
+        "mask": '["MY_LICENCE", "-GITHUB_TOKEN"]',
         "host": '"::1"',
         "port": "0",
         "names": '["Jay.Example.ORG", "[::1]"]',
@@ -84,6 +85,7 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         sync_ms=5,
         when_full="best_effort",
         term="vt100",
+        mask=("MY_LICENCE", "-GITHUB_TOKEN"),
         host="::1",
         port=0,
         names=("jay.example.org", "::1"),
@@ -98,6 +100,7 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         log_level="debug",
     )
     path.unlink()
+    assert set(lines) == {setting.name for setting in dataclasses.fields(Settings)}
     for name in lines:
         value: object = getattr(read, name)
         text = " ".join(cast(tuple[str, ...], value)) if isinstance(value, tuple) else str(value)

@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from chaos.ledger import Ledger, tape_ledger
 from chaos.machine import (
@@ -40,6 +41,9 @@ from scrubjay.pods.pod import Observation, Pod
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json, Record
 from scrubjay.tape.segment import list_segments
+
+if TYPE_CHECKING:
+    from chaos.cluster import Service
 
 METRONOME = Path(__file__).parent.parent / "agents" / "metronome.py"
 SCRUBJAY = Path(sys.executable).parent / "scrubjay"
@@ -170,6 +174,7 @@ class Fleet:
     settings: dict[str, str] = field(default_factory=dict[str, str])
     members: list[Member] = field(default_factory=list[Member])
     onlookers: list[Onlooker] = field(default_factory=list[Onlooker])
+    services: list[Service] = field(default_factory=list["Service"])
     _sockets: set[str] = field(default_factory=set[str])
     _terminals: set[int] = field(default_factory=set[int])
 
@@ -277,6 +282,32 @@ class Fleet:
         self.onlookers.append(onlooker)
         return onlooker
 
+    def service(self, *words: str, data: Path | None = None, settings: dict[str, str] | None = None) -> Service:
+        """A command that goes on, such as ``up``; not started yet."""
+        from chaos.cluster import Service
+
+        log = self.logs / f"{words[0]}-{len(self.services)}.log"
+        service = Service(data or self.data, words, log, self.environ | (settings or {}))
+        self.services.append(service)
+        return service
+
+    def up(self) -> Service:
+        """Server and runner of this fleet's data directory, running."""
+        service = self.service("up", "--port", "0", "--json")
+        service.start()
+        return service
+
+    def server_and_runner(self, *, through: int | None = None) -> tuple[Service, Service]:
+        """A server with copies of its own, and this fleet's runner, which goes to it through another port if given."""
+        port = free_port()
+        server = self.service("server", "--port", str(port), "--json", data=self.data.parent / "server")
+        server.start()
+        made = cast(Json, server.client.post("/api/v1/tokens", {"role": "runner", "name": "test"}))
+        url = f"http://127.0.0.1:{through or port}"
+        runner = self.service("runner", "join", url, settings={"SCRUBJAY_TOKEN": str(made["token"])})
+        runner.begin()
+        return server, runner
+
     def processes(self, member: Member | None = None) -> list[int]:
         """The living processes that belong to the fleet, or to one pod of it."""
         folder = self.data / "pods"
@@ -316,6 +347,8 @@ class Fleet:
 
     def close(self) -> None:
         """End everything, and see to it that nothing is left; what should have ended by itself is a failure."""
+        for service in self.services:
+            service.close()
         for onlooker in self.onlookers:
             if onlooker.process.poll() is None:
                 onlooker.end()
@@ -354,6 +387,13 @@ class Fleet:
                 with suppress(OSError):
                     others |= terminals_of(pid)
         return left - others
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextmanager

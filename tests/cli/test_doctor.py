@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -146,19 +145,19 @@ def test_a_port_somebody_else_has_is_a_problem_that_names_them(jay: Jay) -> None
 
 
 def test_a_port_our_own_server_has_is_fine(jay: Jay) -> None:
-    script = jay.work / "scrubjay"
-    script.write_text("import socket, sys\ns = socket.create_server(('127.0.0.1', 0))\nprint(s.getsockname()[1])\n")
-    script.write_text(script.read_text() + "sys.stdout.flush()\nsys.stdin.read()\n")
     with subprocess.Popen(
-        [sys.executable, str(script), "up"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*jay.argv, "up"], cwd=jay.work, env=jay.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as server:
         assert server.stdout is not None
-        assert server.stdin is not None
-        jay.env["SCRUBJAY_PORT"] = server.stdout.readline().strip()
-        port = _examine(jay)["port"]
-        server.stdin.close()
+        assert b"/login" in server.stdout.readline()
+        found = _examine(jay)
+        server.kill()
 
-    assert f"is served by Scrubjay (process {server.pid})" in port["says"]
+    assert f"is served by Scrubjay (process {server.pid})" in found["port"]["says"]
+    assert found["permissions"]["verdict"] == "ok"
+    assert found["sockets"]["verdict"] == "ok"
+    assert _examine(jay)["sockets"]["verdict"] == "warning"
+    assert "1 that dead processes left" in _examine(jay, "--fix")["sockets"]["says"]
 
 
 def test_an_address_of_another_machine_is_a_problem_and_an_open_one_wants_tls(jay: Jay) -> None:

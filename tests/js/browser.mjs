@@ -31,7 +31,7 @@ function spy() {
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: FLAGS });
 const pages = new Map();
 
-async function open({ url, folder, width = 1280, height = 800, scheme = "dark", touch = false }) {
+async function open({ url, folder, sites = [], width = 1280, height = 800, scheme = "dark", touch = false }) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, hasTouch: touch, acceptDownloads: true });
   const page = await context.newPage();
   const did = [], requests = [];
@@ -42,9 +42,10 @@ async function open({ url, folder, width = 1280, height = 800, scheme = "dark", 
   page.on("console", (message) => { if (message.type() === "error") did.push(`console: ${message.text()}`); });
   page.on("request", (request) => requests.push(request.url()));
   await page.addInitScript(spy);
-  // Addresses of http://folder.test/ are files of one folder; nothing else is ever fetched.
+  // Addresses of http://folder.test/ are files of one folder, those of sites are their own; nothing else is ever fetched.
   await page.route(/^https?:/, async (route) => {
     const path = new URL(route.request().url()).pathname;
+    if (sites.some((site) => new URL(site).port === new URL(route.request().url()).port)) return route.continue();
     try {
       if (!folder || !route.request().url().startsWith("http://folder.test/")) throw new Error("no such site");
       const body = await readFile(join(folder, normalize(path)));
@@ -68,6 +69,7 @@ async function place(page, selector, x) {
 
 const commands = {
   open,
+  visit: ({ page, url }) => pages.get(page).page.goto(url).then(() => true),
   evaluate: ({ page, script }) => pages.get(page).page.evaluate(script),
   wait: async ({ page, script }) => {
     // Not waitForFunction: it needs eval, which the pages under test forbid.

@@ -165,8 +165,11 @@ def test_a_path_that_leads_to_unprintable_names_through_a_link_works(checkouts: 
 
     made = checkouts.create("ada", checkouts.folder / "link")
 
+    assert made.repository == str(checkouts.folder / "link")
     assert checkouts.worktrees.inspect(made).clean
     assert checkouts.reopen().list() == [made]
+    with pytest.raises(BranchInUse, match=r"is in use in .*\\xff\\xfe$"):
+        checkouts.create("bob", checkouts.folder / "link", branch="main")
 
 
 def test_a_failed_one_leaves_nothing_behind(checkouts: Checkouts) -> None:

@@ -14,10 +14,7 @@ import pytest
 
 from chaos.machine import eventually
 from runner.checkouts import Checkouts
-from scrubjay.errors import (
-    BranchInUse,
-    NoSuchWorktree,
-)
+from scrubjay.errors import BranchInUse, NoSuchWorktree
 from scrubjay.ids import PodName
 from scrubjay.pods.pod import lock_is_held
 

@@ -34,7 +34,7 @@ from scrubjay.server.errors import code_of, status_of
 from scrubjay.server.gate import Gate
 from scrubjay.server.guard import Guard
 from scrubjay.server.listeners import Listeners
-from scrubjay.server.login import Login
+from scrubjay.server.login import Login, login_link
 from scrubjay.server.origins import Addresses, own_origins
 from scrubjay.server.refusals import error_body
 from scrubjay.server.rest.tokens import router as tokens_router
@@ -318,8 +318,15 @@ async def open_server(data: Path) -> AsyncGenerator[RealServer]:
 
 async def _main(data: Path) -> None:
     async with open_house(data) as house:
-        pod = await house.add_pod()
-        told = {"port": house.port, "pod": pod, "token": await house.token(), "cookie": (await house.cookie())[1]}
+        origins = house.gate.addresses.origins
+        codes = [(await house.gate.credentials.create_login())[0] for _ in range(8)]
+        told = {
+            "port": house.port,
+            "pod": await house.add_pod(),
+            "token": await house.token(),
+            "cookie": (await house.cookie())[1],
+            "logins": [login_link(origins[number % 2], code) for number, code in enumerate(codes)],
+        }
         print(json.dumps(told), flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

@@ -214,7 +214,8 @@ async def test_who_fails_again_and_again_is_told_to_wait_and_nobody_else_is(
     assert (await timed_house.ask("GET", "/api/v1/me", bad)).status == 401
 
 
-async def test_nobody_gets_in_while_the_catalog_cannot_be_read(house: House) -> None:
+async def test_nobody_gets_in_while_the_catalog_cannot_be_read(timed_house: House) -> None:
+    house = timed_house
     bearer = await house.bearer()
     await house.database.close()
 

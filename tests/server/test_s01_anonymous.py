@@ -41,7 +41,8 @@ async def test_s1_anonymous_callers_reach_no_route_but_the_public_ones(house: Ho
     assert reached == public == {"GET /", "GET /healthz", "GET /login", "GET /assets/{path}"}
 
 
-async def test_s1_a_route_that_is_not_in_the_table_is_named(house: House) -> None:
+async def test_s1_a_route_that_is_not_in_the_table_is_named(timed_house: House) -> None:
+    house = timed_house
     assert unlisted(house.app.routes, TABLE) == ["GET /forgotten", "POST /forgotten", "WEBSOCKET /forgotten"]
 
     router = APIRouter(prefix="/api/v1")

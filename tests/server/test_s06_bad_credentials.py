@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from fake_clock import FakeClock
 from scrubjay.server.credentials import BROWSER_S, LOGIN_S, cookie_name
@@ -279,12 +279,9 @@ async def test_s6_only_digests_of_secrets_are_kept(house: House) -> None:
     code, _ = await house.gate.credentials.create_login()
     _, cookie = await house.cookie()
 
-    def dump(connection: object) -> str:
-        rows = [
-            connection.execute(text(f"SELECT * FROM {name}")).all()  # pyright: ignore
-            for name in ("token", "login", "browser", "event")
-        ]
-        return repr(rows)
+    def dump(connection: Connection) -> str:
+        tables = ("token", "login", "browser", "event")
+        return repr([connection.execute(text(f"SELECT * FROM {name}")).all() for name in tables])
 
     kept = await house.database.read(dump)
 
@@ -311,20 +308,21 @@ async def test_s6_only_digests_of_secrets_are_kept(house: House) -> None:
 )
 async def test_s6_a_token_that_makes_no_sense_is_not_made(house: House, wanted: str) -> None:
     await house.add_pod("claude")
-    json = ("Content-Type", "application/json")
+    admin, json = await house.bearer(), ("Content-Type", "application/json")
+    before = await house.gate.credentials.list_tokens()
 
-    answer = await house.ask("POST", "/api/v1/tokens", await house.bearer(), json, body=wanted.encode())
+    answer = await house.ask("POST", "/api/v1/tokens", admin, json, body=wanted.encode())
 
     assert answer.status in (400, 404, 422)
-    assert len(await house.gate.credentials.list_tokens()) == 1
+    assert len(await house.gate.credentials.list_tokens()) == len(before)
 
 
 async def test_s6_a_token_is_shown_once_and_listed_without_its_secret(house: House) -> None:
-    pod = await house.add_pod("claude")
+    pod = await house.add_pod("codex")
     admin, json = await house.bearer(), ("Content-Type", "application/json")
 
     made = await house.ask(
-        "POST", "/api/v1/tokens", admin, json, body=b'{"role": "pod", "pod": "claude", "expires_in_s": 60}'
+        "POST", "/api/v1/tokens", admin, json, body=b'{"role": "pod", "pod": "codex", "expires_in_s": 60}'
     )
     listed = await house.ask("GET", "/api/v1/tokens", admin)
 

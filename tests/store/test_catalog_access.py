@@ -129,8 +129,8 @@ def test_a_clock_that_was_once_ahead_does_not_lock_anybody_out(connection: Conne
 
 def test_browsers_are_let_in_and_put_out(connection: Connection) -> None:
     rows = [
-        add_browser(connection, id=id, digest=_DIGEST, role="viewer", name=name, expires_us=99, wall_us=wall_us)
-        for id, name, wall_us in (("b1", "ann", 10), ("b2", "bob", 20), ("b3", "bob", 30))
+        add_browser(connection, id=known_as, digest=_DIGEST, role="viewer", name=name, expires_us=99, wall_us=wall_us)
+        for known_as, name, wall_us in (("b1", "ann", 10), ("b2", "bob", 20), ("b3", "bob", 30))
     ]
 
     assert rows[0] == BrowserRow("b1", "viewer", "ann", 10, 99, None)

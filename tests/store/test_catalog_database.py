@@ -218,6 +218,24 @@ async def test_a_body_that_ends_the_transaction_itself_fails_and_the_next_goes_o
     assert [event.number for event in catalog.told] == list(range(1, len(catalog.told) + 1))
 
 
+async def test_a_connection_that_breaks_is_replaced(catalog: Catalog) -> None:
+    def break_it(connection: Connection) -> None:
+        _happen(connection)
+        connection.invalidate()
+
+    with pytest.raises(CatalogUnavailable):
+        await catalog.database.write(break_it)
+
+    assert [await catalog.database.write(_happen) for _ in range(3)] == [1, 2, 3]
+    assert [event.number for event in catalog.told] == [1, 2, 3]
+    settings = await catalog.database.write(
+        lambda connection: [
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "foreign_keys")
+        ]
+    )
+    assert settings == [2, 1]
+
+
 async def test_a_statement_that_cannot_be_read_is_the_bodys_own_fault(catalog: Catalog) -> None:
     def misspell(connection: Connection) -> None:
         connection.execute(text("SELEKT 1"))
@@ -254,7 +272,7 @@ async def test_a_file_that_is_no_catalog_is_refused_and_left_alone(tmp_path: Pat
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(CatalogUnavailable, match="file/catalog.sqlite: File exists"):
+    with pytest.raises(CatalogUnavailable, match=r"file/catalog\.sqlite: File exists"):
         await SqliteDatabase.open(tmp_path / "file" / "catalog.sqlite")
 
 

@@ -1,4 +1,4 @@
-"""R12, the catalog's part: on a full disk it goes on for a while, then says so, and goes on by itself when there is room."""
+"""R12, the catalog's part: on a full disk it goes on for a while, then refuses, and goes on by itself with room."""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ class _Writer:
     def kill(self) -> list[int]:
         """Kill it; returns what it had said and nobody had read."""
         self._process.kill()
-        rest, _ = self._process.communicate(timeout=10)
+        # Not communicate(), which passes over what was taken from the pipe and not read.
+        assert self._process.stdout is not None
+        rest = self._process.stdout.read()
         return [int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")]
 
 

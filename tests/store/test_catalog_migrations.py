@@ -86,7 +86,7 @@ async def test_a_catalog_of_a_newer_version_is_refused_with_the_remedy_and_left_
         newer = text("UPDATE alembic_version SET version_num = '9999'")
         await catalog.database.write(lambda connection: connection.execute(newer) and None)
 
-    with pytest.raises(CatalogTooNew, match="newer version of Scrubjay .*9999") as refused:
+    with pytest.raises(CatalogTooNew, match=r"newer version of Scrubjay .*9999") as refused:
         await SqliteDatabase.open(path)
 
     assert refused.value.hint is not None

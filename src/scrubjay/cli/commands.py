@@ -35,6 +35,8 @@ _NAMES = (
     "rm",
     "login",
     "token",
+    "server",
+    "runner",
     "notify",
     "service",
     "doctor",

@@ -15,6 +15,7 @@ from scrubjay.errors import BadInput
 from scrubjay.replay.exports.cast import cast_records
 from scrubjay.replay.exports.clip import Clip
 from scrubjay.replay.exports.html import encode_player
+from scrubjay.replay.exports.masking import mask_records
 from scrubjay.replay.exports.segmented import encode_segmented
 from scrubjay.replay.exports.svg import encode_drawing
 from scrubjay.replay.exports.txt import encode_text
@@ -89,11 +90,11 @@ def _encode_clip(clip: Clip, format_: Format) -> Iterable[bytes]:
 def _encode_records(records: Iterable[Record], format_: RecordFormat) -> Iterable[bytes]:
     match format_:
         case "asciicast-v2":
-            return encode_cast_v2(records)
+            return encode_cast_v2(mask_records(records))
         case "asciicast-v3":
-            return encode_cast_v3(records)
+            return encode_cast_v3(mask_records(records))
         case "jsonl":
-            return encode_jsonl(records)
+            return encode_jsonl(mask_records(records))
         case "raw":
             return (record.payload for record in records if record.kind == Kind.OUTPUT)
         case _:

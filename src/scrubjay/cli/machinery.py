@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import signal
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import structlog
 
 from scrubjay.clock import SystemClock
+from scrubjay.ids import PodId
 from scrubjay.pods.home import Home
 from scrubjay.runner.runner import Runner
 from scrubjay.runner.uplink import Uplink
@@ -17,6 +19,7 @@ from scrubjay.server.app import make_guarded_app
 from scrubjay.server.changes import Changes
 from scrubjay.server.gate import Gate
 from scrubjay.server.listeners import Listeners
+from scrubjay.server.notify import Notifier
 from scrubjay.server.origins import Addresses, own_origins
 from scrubjay.server.peer import Peer
 from scrubjay.server.tower import Tower
@@ -61,13 +64,18 @@ async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[Run
     gate = Gate(database, clock, Addresses(origins))
     try:
         await tower.begin()
+        notifier = Notifier(database, changes, clock, settings, attended=lambda pod: tower.viewers(pod) > 0)
+        tower.on_called = lambda known, called: notifier.called(
+            PodId(known.report.id), called.kind, called.title, called.body
+        )
         async with serving(make_guarded_app(tower, gate), listeners, tls=tls):
-            working = asyncio.create_task(tower.run())
+            working = [asyncio.create_task(tower.run()), asyncio.create_task(notifier.run())]
             try:
                 yield RunningServer(tower, gate, str(origins[0]))
             finally:
-                working.cancel()
-                await asyncio.wait([working])
+                for task in working:
+                    task.cancel()
+                await asyncio.wait(working)
     finally:
         await tower.close()
         await database.close()
@@ -99,6 +107,27 @@ async def link_locally(uplink: Uplink, tower: Tower) -> None:
         uplink.disconnect()
         peers[0].end()
         await tower.farewell(peers[0], "the server was shut down")
+
+
+async def until_asked_to_stop() -> None:
+    """Return when somebody presses Ctrl-C, or the machine wants us to end."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await stopping.wait()
+
+
+async def first_of(*works: Coroutine[object, object, None]) -> None:
+    """Do several things until one of them is done; what it raises is raised."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 @asynccontextmanager

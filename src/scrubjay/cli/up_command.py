@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import webbrowser
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +11,6 @@ import click
 
 from scrubjay.cli.client import login_link_of
 from scrubjay.cli.context import Context, emit, json_option, pass_context, say
-from scrubjay.errors import CannotListen
 from scrubjay.settings import Settings
 
 
@@ -56,33 +53,24 @@ def _run(settings: Settings, *, as_json: bool, open_browser: bool) -> int:
 
 
 async def _serve(settings: Settings, *, as_json: bool, open_browser: bool) -> int:
-    from scrubjay.cli.machinery import link_locally, running_runner, running_server, shared_tapes
+    from scrubjay.cli.machinery import (
+        first_of,
+        link_locally,
+        running_runner,
+        running_server,
+        shared_tapes,
+        until_asked_to_stop,
+    )
     from scrubjay.server.login import login_link
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stopping.set)
-    try:
-        async with (
-            running_server(settings, shared_tapes(settings)) as server,
-            running_runner(settings, os.environ) as uplink,
-        ):
-            linking = asyncio.create_task(link_locally(uplink, server.tower))
-            code, _ = await server.gate.credentials.create_login(role="operator", name="browser")
-            link = login_link(server.gate.addresses.origins[0], code)
-            _greet(link, as_json=as_json, open_browser=open_browser, new=True)
-            stopped = asyncio.create_task(stopping.wait())
-            await asyncio.wait([linking, stopped], return_when=asyncio.FIRST_COMPLETED)
-            stopped.cancel()
-            linking.cancel()
-            await asyncio.wait([linking])
-            if not linking.cancelled() and (error := linking.exception()) is not None:
-                raise error
-    except CannotListen as error:
-        if error.taken:
-            error.hint = "another program has it: give another --port"
-        raise
+    async with (
+        running_server(settings, shared_tapes(settings)) as server,
+        running_runner(settings, os.environ) as uplink,
+    ):
+        code, _ = await server.gate.credentials.create_login(role="operator", name="browser")
+        link = login_link(server.gate.addresses.origins[0], code)
+        _greet(link, as_json=as_json, open_browser=open_browser, new=True)
+        await first_of(link_locally(uplink, server.tower), until_asked_to_stop())
     if not as_json:
         say("scrubjay: stopped; pods go on, and 'scrubjay up' finds them again")
     return 0

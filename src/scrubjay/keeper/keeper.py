@@ -509,6 +509,8 @@ class Keeper:
     def _note_left(self, client: Client) -> None:
         """A client is gone: the pod's terminal, a person's, or another."""
         if self._answers.end(client, self._recorder.now()):
+            for replies in self._sieves():
+                replies.taken = b""  # what is answered from now on may be wanted
             self._later(Answers.TAKE_OVER_S, self._let_persons_answer)
         elif client.relays and not self._persons_attached:
             self._answers.last_person_left(self._recorder.writer.offset)
@@ -518,13 +520,18 @@ class Keeper:
         if not self._answers.take_over(self._recorder.now()):
             return
         for _, seat in self._seated.values():
-            keys = seat.replies.release() if seat.replies is not None else b""
-            seat.replies = None
+            replies, seat.replies = seat.replies, None
+            keys = replies.taken + replies.release() if replies is not None else b""
             if keys:
                 self._type_if_possible(keys, seat.author)
         for client in self._clients.values():
             if client.replies is not None and not client.replies.holding:
                 client.replies = None
+
+    def _sieves(self) -> list[Replies]:
+        found = [seat.replies for _, seat in self._seated.values()]
+        found += [client.replies for client in self._clients.values()]
+        return [replies for replies in found if replies is not None]
 
     def _type_if_possible(self, keys: bytes, author: str, epoch: int | None = None) -> None:
         try:

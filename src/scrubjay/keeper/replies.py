@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HELD_MAX_BYTES = 64 << 10  # of one answer; only a clipboard is larger
+_TAKEN_MAX_BYTES = 4096  # of answers that may be wanted after all
 _STRINGS = (
     rb"P(?:[01][$+]r|[!>]\||\d*!~|\d\$[su])",  # settings, capabilities, name and number, checksums, tabs
     rb"\](?:\d+;|[lL])",  # colours, the clipboard, the title
@@ -44,6 +45,7 @@ class Replies:
 
     def __init__(self, position_asked: Callable[[], bool]) -> None:
         """``position_asked`` tells whether the program may be waiting for the place of the cursor."""
+        self.taken = b""  #: what was taken out, for whoever finds that nobody else has answered; theirs to empty
         self._position_asked = position_asked
         self._held = b""
         self._pasting = False  # what is pasted is typed, whatever it looks like
@@ -92,6 +94,8 @@ class Replies:
             place = answer["position"]
             if place is not None and _F3.fullmatch(place) and not self._position_asked():
                 typed.append(answer[0])
+            elif len(self.taken) + len(answer[0]) <= _TAKEN_MAX_BYTES:
+                self.taken += answer[0]
             return answer.end()
         if _BEGUN.match(data, start):
             if len(data) - start <= _HELD_MAX_BYTES:

@@ -20,7 +20,7 @@ NAMED_MIN = 4  # of a value somebody named
 _TOKEN_MIN = 20  # of a part of a value that is a secret by itself
 _LINE_TOKEN_MIN = 16
 _WORD_MAX = 12  # letters; a longer one is in no dictionary
-_PATTERNS_MAX = 128  # each costs a flood a hundredth of its speed
+_PATTERNS_MAX = 256  # each costs a flood a hundredth of its speed
 _VALUE_MAX_BYTES = 64 << 10
 
 # A name is that of a secret if one of its words is one of these, or if it has one of those in it.
@@ -104,7 +104,7 @@ def find_secrets(environment: Mapping[str, str], named: Iterable[str] = ()) -> l
     A name with a ``-`` before it names one that is none; ``-*`` all that are not named.
     """
     wanted = set(named)
-    found: dict[bytes, str] = {}
+    found: dict[bytes, tuple[int, str]] = {}  # with their numbers among those of a variable
     for name, value in environment.items():
         if "-" + name in wanted:
             continue
@@ -115,11 +115,11 @@ def find_secrets(environment: Mapping[str, str], named: Iterable[str] = ()) -> l
             continue
         else:
             values, least = _secrets_of(name, value), VALUE_MIN
-        for text in values:
-            for line in _lines(text):
-                if len(line) >= least:
-                    found.setdefault(line.encode("utf-8", "surrogateescape")[:_VALUE_MAX_BYTES], name)
-    return [Secret(found[value], value) for value in sorted(found, key=len, reverse=True)[:_PATTERNS_MAX]]
+        lines = [line for text in values for line in _lines(text) if len(line) >= least]
+        for number, line in enumerate(lines):
+            found.setdefault(line.encode("utf-8", "surrogateescape")[:_VALUE_MAX_BYTES], (number, name))
+    first = sorted(found, key=lambda value: found[value][0])[:_PATTERNS_MAX]
+    return [Secret(found[value][1], value) for value in sorted(first, key=len, reverse=True)]
 
 
 def looks_secret(name: str) -> bool:

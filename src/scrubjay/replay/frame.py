@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from scrubjay.screen.key_shapes import mask_keys
+from scrubjay.screen.masked import mask_picture, mask_snapshot
 from scrubjay.screen.picture import Picture, plain_picture
 from scrubjay.screen.snapshot import Snapshot, read_snapshot
 
@@ -31,6 +33,13 @@ class Frame:
         moved = replace(self, time=time)
         moved.__dict__.update({name: self.__dict__[name] for name in ("state", "picture") if name in self.__dict__})
         return moved
+
+    def masked(self) -> Frame:
+        """The same frame for other people: with keys hidden in everything but ``snapshot``."""
+        masked = replace(self, text=mask_keys(self.text))
+        masked.__dict__["state"] = None if self.state is None else mask_snapshot(self.state)
+        masked.__dict__["picture"] = mask_picture(self.picture)
+        return masked
 
     @cached_property
     def state(self) -> Snapshot | None:

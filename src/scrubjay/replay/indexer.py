@@ -16,6 +16,7 @@ from scrubjay.replay.rows import Row
 from scrubjay.replay.typed import TypedLines
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.engine import SCROLLBACK_BYTES
+from scrubjay.screen.key_shapes import mask_keys
 from scrubjay.screen.keyframe import stored_estimate
 from scrubjay.screen.picture import DEFAULT_SIZE
 from scrubjay.screen.snapshot import read_size
@@ -275,7 +276,7 @@ class Indexer:
             case Kind.INPUT if self._sink is not None and after > (self._rows_from or 0):
                 typed = Record(0, kind, at, payload, 0).typed()
                 self._typed_rows += [
-                    Row(at, after, -1, "typed", line) for line in self._typed.feed(typed.author, typed.data)
+                    Row(at, after, -1, "typed", mask_keys(line)) for line in self._typed.feed(typed.author, typed.data)
                 ]
             case Kind.EXIT | Kind.SEAL:
                 self._ended = True

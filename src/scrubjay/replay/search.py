@@ -28,7 +28,7 @@ __all__ = ["INDEX_NAME", "Hit", "Progress", "SearchIndex", "find_in"]
 
 INDEX_NAME = "search.sqlite"  #: in the data directory
 
-_VERSION = 1
+_VERSION = 2
 _APPLICATION = 0x534A5331
 _BUSY_S = 30.0  # a batch of another process takes a second or two
 _FORGET_BLOCKS = 64  # in one transaction

@@ -17,6 +17,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from scrubjay.screen.key_shapes import mask_full_rows
 from scrubjay.screen.settle import Passage, SettledRows, Settling
 
 if TYPE_CHECKING:
@@ -166,11 +167,13 @@ def _look(screen: _Screen, at: int, offset: int, whole: int, until: int) -> None
         return
     cursor, rows = screen.terminal.cursor_row()
     passage = Passage(screen.looked, offset, screen.cursor, rows)
-    screen.settling.scrolled(screen.terminal.scrolled_rows(), at, passage)
+    cols = screen.terminal.cols()
+    # Before anything is made of them: what has settled, and what is kept to go on from, ends in the search index.
+    screen.settling.scrolled(mask_full_rows(screen.terminal.scrolled_rows(), cols), at, passage)
     screen.looked, screen.cursor = offset, cursor
     if whole:
         # All of the screen: the engine says it five times as fast as Python reads the cells of the rows that changed.
-        rows = screen.terminal.text(0).split("\n")
+        rows = mask_full_rows(screen.terminal.text(0).split("\n"), cols)
         screen.settling.look(rows, at, offset, until=None if until == FOR_GOOD else until)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scrubjay.runner.git import FILES_S, Git, clean
+from scrubjay.runner.git import FILES_S, Git, clean, printable
 
 FILES_MAX = 2000  # listed; all are counted
 LOG_MAX = 200
@@ -196,7 +196,7 @@ def read_summary(git: Git, folder: Path, entry: Path, base: str) -> DiffSummary:
         insertions=sum(change.insertions or 0 for change in changes),
         deletions=sum(change.deletions or 0 for change in changes),
         files=tuple(changes[:FILES_MAX]),
-        untracked=tuple(_printable(name) for name in untracked[:FILES_MAX]),
+        untracked=tuple(printable(name) for name in untracked[:FILES_MAX]),
         untracked_files=len(untracked),
     )
 
@@ -263,11 +263,11 @@ def _changes(told: bytes, untracked: set[bytes]) -> Iterator[FileChange]:
         if not path:
             old, path = next(fields), next(fields)
         yield FileChange(
-            path=_printable(path),
+            path=printable(path),
             change=changes.get(path, "modified"),
             insertions=int(insertions) if insertions != b"-" else None,
             deletions=int(deletions) if deletions != b"-" else None,
-            old_path=_printable(old) if old is not None else None,
+            old_path=printable(old) if old is not None else None,
             untracked=path in untracked,
         )
 
@@ -282,8 +282,3 @@ def _log(git: Git, folder: Path, base: str) -> Iterator[Commit]:
         if line:
             commit, seconds, author, subject = line.split("\x1f", 3)
             yield Commit(id=commit, subject=clean(subject), author=clean(author), wall_us=int(seconds) * 1_000_000)
-
-
-def _printable(name: bytes) -> str:
-    text = name.decode("utf-8", "backslashreplace")
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

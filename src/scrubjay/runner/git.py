@@ -16,10 +16,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from scrubjay.errors import GitFailed, GitMissing
 from scrubjay.ids import without_credentials
@@ -74,6 +75,8 @@ _HINTS = (
     (r"No space left on device|Disk quota exceeded", "free some space and try again; nothing is left behind"),
     (r"Could not resolve host|unable to access|Connection (?:refused|timed out)|Could not read from remote",
      "check the address and the network"),
+    (r"(?i)repository not found|not exported|does not appear to be a git repository",
+     "check the address, and that you may read it"),
     (r"exists; cannot create", "no branch can be called like a folder of others: give another branch"),
     (r"\.lock': File exists", "another git may be at work there; if not, delete that file"),
 )  # fmt: skip
@@ -117,9 +120,7 @@ class Git:
         place = () if git_dir is None else (f"--git-dir={git_dir}",)
         settings = (word for setting in _OVERRIDES for word in ("-c", setting))
         environ = self._environ if index is None else self._environ | {"GIT_INDEX_FILE": str(index)}
-        with tempfile.TemporaryFile() as asked:
-            asked.write(stdin)
-            asked.seek(0)
+        with _readable(stdin) as asked:
             try:
                 process = subprocess.Popen(
                     [self._program(), *place, "--no-pager", "--literal-pathspecs", *settings, *words],
@@ -133,7 +134,7 @@ class Git:
                     start_new_session=True,
                 )
             except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-                why = f"{error.filename}: {error.strerror}"
+                why = f"{printable(os.fsencode(error.filename))}: {error.strerror}"
                 raise GitFailed(words[0], why, status=None, stderr="") from error
         with process:
             try:
@@ -156,6 +157,19 @@ class Git:
             raise GitMissing
         # Absolute, so that a folder named in PATH as "." is not the repository's.
         return os.path.abspath(found)
+
+
+@contextmanager
+def _readable(data: bytes) -> Generator[IO[bytes]]:
+    """A file to read the data from: with a pipe, who writes much would have to wait for who reads."""
+    if not data:
+        with open(os.devnull, "rb") as nothing:
+            yield nothing
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
 
 
 def _safe_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -264,6 +278,12 @@ class _Words:
 def clean(text: str) -> str:
     """The text without control characters and without credentials in URLs."""
     return without_credentials(_CONTROL.sub("", text))
+
+
+def printable(name: bytes) -> str:
+    """A name of git's to be shown: what is not UTF-8 or cannot be printed is escaped."""
+    text = name.decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def failure(command: str, ended: Ended) -> GitFailed:

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scrubjay.errors import BadBranch, BadRepository, NoSuchBase, RepositoryBusy
+from scrubjay.errors import BadBranch, BadRepository, HomeUnusable, NoSuchBase, RepositoryBusy
 from scrubjay.ids import BaseName, BranchName, RepositoryAddress, is_remote, parse_branch_name
-from scrubjay.runner.git import NETWORK_S, Ended, Git, Progress, clean, failure
+from scrubjay.runner.git import NETWORK_S, Ended, Git, Progress, clean, failure, printable
 
 _POLL_S = 0.02
 _CHANGE_S = 600.0
@@ -36,7 +36,7 @@ class Ref:
 
     name: str  #: all of it, with refs/ in front
     target: str  #: of a tag with a message, that message
-    checked_out: str | None  #: the folder that has it as its branch
+    checked_out: str | None  #: the folder that has it as its branch, to be shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,9 @@ class Repositories:
             shown = Path(os.path.normpath(folder / lines[4]))
         else:  # in a linked worktree: the one it belongs to
             shown = common.parent if common.name == ".git" else common
-        return Repository(RepositoryAddress(str(shown)), common, folder, cloned=False)
+        # Where a symbolic link leads may have a name that cannot be shown; the link has not.
+        known_as = RepositoryAddress(str(shown)) if str(shown).isprintable() else address
+        return Repository(known_as, common, folder, cloned=False)
 
     # Remote ones.
 
@@ -173,7 +175,10 @@ class Repositories:
     ) -> Generator[int]:
         """Be the only pod that changes the repository; gives the lock, to be held by a git that may outlive us."""
         path = self.root / (_digest(str(repository.git_dir)) + ".lock")
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise HomeUnusable(str(path), error.strerror or str(error)) from error
         try:
             if not _try_lock(lock):
                 if progress is not None:
@@ -196,8 +201,11 @@ class Repositories:
             "--",
             *patterns,
         )
-        fields = os.fsdecode(listed.stdout).split("\0")
-        found = (Ref(*three) for three in _threes(fields))
+        fields = listed.stdout.split(b"\0")
+        found = [
+            Ref(os.fsdecode(name.removeprefix(b"\n")), target.decode("ascii"), printable(folder) or None)
+            for name, target, folder in zip(fields[0:-1:3], fields[1::3], fields[2::3], strict=True)
+        ]
         return {ref.name: ref for ref in found}
 
     def start_of(self, repository: Repository, base: BaseName | None) -> str:
@@ -260,9 +268,3 @@ def _default_branch(listed: bytes) -> BranchName | None:
         return parse_branch_name(match[1].decode()) if match is not None else None
     except (BadBranch, UnicodeDecodeError):
         return None
-
-
-def _threes(fields: list[str]) -> list[tuple[str, str, str | None]]:
-    return [
-        (fields[at].removeprefix("\n"), fields[at + 1], fields[at + 2] or None) for at in range(0, len(fields) - 2, 3)
-    ]

@@ -47,7 +47,7 @@ class Runner:
         self.name = settings.runner_name or self.host
         self.id = _read_id(home.path)
         self.pods: dict[PodId, Tended] = {}
-        self.worktrees = Worktrees(home.path)
+        self.worktrees = Worktrees(home.path, environ=environ)
         self.threads = ThreadPoolExecutor(8, thread_name_prefix="runner")
         self.screens = LiveScreens(heard=self._heard_in_thread)
         self.found_all = asyncio.Event()  #: set when all pods that were there at the start are known
@@ -65,6 +65,8 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         folder = self.home.path / "pods"
         seen: tuple[int, ...] | None = None
+        for name in await asyncio.to_thread(self.worktrees.tidy):
+            log.info("worktree.tidied", name=name)
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
@@ -119,7 +121,11 @@ class Runner:
             raise NoSuchPod(pod)
         return tended
 
-    # What tended pods say.
+    # What tended pods ask and say.
+
+    def worktree_path(self, pod: Pod) -> str | None:
+        """Where a pod's worktree is, if it has one."""
+        return None if pod.worktree is None else str(self.worktrees.path_of(pod.worktree))
 
     def pod_changed(self, tended: Tended) -> None:
         """A pod is new or not as it was."""

@@ -25,6 +25,10 @@ _RETRY_S = 0.5
 class Household(Protocol):
     """Whoever looks after all pods."""
 
+    def worktree_path(self, pod: Pod) -> str | None:
+        """Where a pod's worktree is, if it has one."""
+        ...
+
     def pod_changed(self, tended: Tended) -> None:
         """A pod is new or not as it was."""
         ...
@@ -76,6 +80,7 @@ class Tended:
             repository=pod.repository,
             branch=pod.branch,
             worktree=pod.worktree,
+            worktree_path=self._household.worktree_path(pod),
             imported=pod.imported,
             reason=self._reason,
             exit_status=self._exit_status,

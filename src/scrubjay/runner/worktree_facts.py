@@ -102,7 +102,10 @@ class FactsFolder:
     def try_lock(self, name: PodName) -> int | None:
         """A descriptor that holds the worktree's lock until it is closed or its holder dies; None if another has it."""
         path = self._folder / f"{name}.lock"
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise HomeUnusable(str(path), error.strerror or str(error)) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -164,6 +164,10 @@ class Worktrees:
         """The worktree of that name; BadName if it cannot be one, NoSuchWorktree if there is none."""
         return self._describe(self._require(name))
 
+    def path_of(self, name: str) -> Path:
+        """Where a worktree of that name is, or would be."""
+        return self._path(parse_pod_name(name))
+
     def inspect(self, worktree: Worktree) -> WorktreeState:
         """How it is now; ``missing`` says if it cannot be told."""
         return self._inspect(self._require(worktree.name))
@@ -405,7 +409,7 @@ class Worktrees:
         if path.is_symlink() or not path.is_dir():
             return "its folder is gone"
         if not facts.git_dir.is_dir():
-            return f"its repository {facts.git_dir} is gone"
+            return f"its repository {facts.repository} is gone"
         if facts.entry is None or not points_to(facts.entry, path):
             return "its repository does not know it any more"
         if entry_of(path) != facts.entry:

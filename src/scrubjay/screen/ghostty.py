@@ -234,6 +234,10 @@ class Terminal:
         """The row the cursor is in, and how many there are."""
         return int(self._get("CURSOR_Y", "uint16_t")), int(self._get("ROWS", "uint16_t"))
 
+    def cols(self) -> int:
+        """How wide it is."""
+        return int(self._get("COLS", "uint16_t"))
+
     def skip_scrolled(self) -> None:
         """Take what has scrolled off so far as known."""
         history = self._total_rows() - int(self._get("ROWS", "uint16_t"))

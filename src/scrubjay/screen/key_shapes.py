@@ -1,8 +1,8 @@
 """Keys by their shape: what looks like a credential in a text, whoever it belongs to. Pure.
 
-docs/secrets.md lists the shapes. Only the secret part of a key is hidden, so that one can still see what it was; what hides
-it has as many characters. It is quick where there is no key: each rule begins with a character that is found at once,
-and looks back from there.
+docs/secrets.md lists the shapes. Only the secret part of a key is hidden, so that one can still see what it was, and
+what hides it has as many characters. It is quick where there is no key: each rule begins with characters that are found
+at once, and looks back from there.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from scrubjay.tape.redaction import veil
@@ -33,9 +34,12 @@ _AFTER_UNDERSCORE: _Shapes = (
     (("sntrys_",), r"[\w+/=-]{32,255}"),  # Sentry
 )
 _AFTER_HYPHEN: _Shapes = (
-    (("sk-ant-", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-v1-"), r"[\w-]{20,255}"),  # Anthropic, OpenAI, OpenRouter
+    (
+        ("sk-ant-", "sk-proj-", "sk-svcacct-", "sk-admin-", "sk-or-v1-"),
+        r"[\w-]{20,255}",
+    ),  # Anthropic, OpenAI, OpenRouter
     (("sk-",), r"[A-Za-z0-9]{20,255}"),
-    (("xox[abeoprs]-",), r"[A-Za-z0-9-]{10,255}"),  # Slack
+    (("xox[abeoprs]-",), r"[A-Za-z0-9-]{16,255}"),  # Slack
     (("xapp-",), r"[A-Za-z0-9-]{20,255}"),
     (("glpat-", "gldt-", "glrt-", "glft-", "glcbt-", "glptt-", "glsoat-"), r"[\w.-]{20,255}"),  # GitLab
     (("pypi-",), r"AgE[\w-]{30,255}"),
@@ -50,35 +54,39 @@ _AFTER_DOT: _Shapes = (
     ((r"hvs\.",), r"[\w-]{20,255}"),  # Vault
     ((r"dp\.pt\.",), r"[A-Za-z0-9]{40,64}"),  # Doppler
 )
-# What a value is called that must not be seen. In capitals any value counts, otherwise one that looks random.
+# What a value is called that must not be seen. In capitals and without blanks, as in a shell, any value counts;
+# otherwise one that looks random.
 _LOUD = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "KEY_BASE", "PASS", "PWD", "_PAT")
 _QUIET = (
     *("api_key", "apikey", "api-key", "apiKey", "access_key", "secret_key", "secretKey", "private_key", "privateKey"),
-    *("token", "Token", "secret", "Secret", "password", "Password", "passwd", "AccountKey", "SharedAccessKey"),
+    *("token", "Token", "secret", "Secret", "password", "Password", "passwd"),
 )
+_PLACEHOLDERS = ("your", "xxx", "example", "changeme", "redacted", "dummy", "placeholder", "insert", "process")
+_COMMON = frozenset({"password", "passwd", "secret", "webhook", "token"})  # passwords that nobody has
+_PATHS = ("/", "~/", "./", "../")
 _BETWEEN = ("", " ", '"', "'", '" ', "' ")  # a name and the sign after it
 _TOKEN = r"[A-Za-z0-9._~+/=-]"
 
 
-def _rule(sign: str, least: int, shapes: _Shapes) -> re.Pattern[str]:
-    """All shapes whose beginnings end with a sign, after which at least so many characters of a key come."""
+def _rule(sign: str, shapes: _Shapes) -> re.Pattern[str]:
+    """All shapes whose beginnings end with a sign."""
     parts: list[str] = []
     for begins, secret in shapes:
         begin = "|".join([f"(?<=(?<![A-Za-z0-9]){begin})" for begin in begins])
         parts.append(f"(?:{begin})({secret})")
     # Looking ahead first is what makes it quick: hardly anything is that long.
-    return re.compile(rf"{re.escape(sign)}(?=[\w.+/=-]{{{least}}})(?:{'|'.join(parts)})", re.ASCII)
+    return re.compile(rf"{re.escape(sign)}(?=[\w.+/=-]{{16}})(?:{'|'.join(parts)})", re.ASCII)
 
 
-def _assigned(sign: str, least: int, names: tuple[str, ...]) -> re.Pattern[str]:
-    """Values after a name and a sign."""
+def _assigned(sign: str, least: int, names: tuple[str, ...], *, spaced: bool = True) -> re.Pattern[str]:
+    """Values after a name and a sign, which may be apart."""
     by_width: dict[int, list[str]] = {}
     for name in names:
-        for between in _BETWEEN:
+        for between in _BETWEEN if spaced else ("",):
             by_width.setdefault(len(name + between), []).append(re.escape(name + between + sign))
     begin = "|".join([f"(?<={'|'.join(forms)})" for forms in by_width.values()])
     ends = "".join(sorted({name[-2] for name in names})), "".join(sorted({name[-1] for name in names}))
-    value = rf"""[ ]?["']?([^\s"'`,;<>()\[\]{{}}|\\]{{{least},512}})"""
+    value = rf"""{"[ ]?" * spaced}["']?([^\s"'`,;<>()\[\]{{}}|\\]{{{least},512}})"""
     return re.compile(rf"""{sign}(?:(?<=[{ends[0]}][{ends[1]}]{sign})|(?<=[ "']{sign}))(?:{begin}){value}""", re.ASCII)
 
 
@@ -92,7 +100,9 @@ def _looks_random(value: str) -> bool:
 
 def _is_telling(value: str) -> bool:
     """Whether a value is more than a number, a path, a reference, a placeholder, or a word."""
-    if value.startswith(("$", "%", "*", "/", "~", "./", "../", "&", "@")) or "***" in value or "…" in value:
+    if value.startswith(("$", "%", "&", "@")) or "***" in value or "…" in value:
+        return False
+    if value.startswith(_PATHS) and any(len(part) > 1 and part.isalpha() for part in value.split("/")):
         return False
     plain = re.sub(r"[-_.:]", "", value)
     if not plain or plain.isdecimal() or plain.lower().startswith(_PLACEHOLDERS):
@@ -104,17 +114,13 @@ def _has_digit_and_letter(value: str) -> bool:
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
-_PLACEHOLDERS = ("your", "xxx", "example", "changeme", "redacted", "dummy", "placeholder", "mysecret", "insert", "process")
-
-
 def _always(_: str) -> bool:
     return True
 
 
 def _is_password(value: str) -> bool:
     """Whether what stands between a colon and an @ is one."""
-    word = value.lower()
-    return not value.startswith(("$", "<", "{", "*", "%s", "[")) and word not in ("password", "pass", "secret", "pw", "pwd")
+    return not value.startswith(("$", "{", "*", "%s", "[")) and value.lower() not in _COMMON
 
 
 class _Rule(NamedTuple):
@@ -123,31 +129,36 @@ class _Rule(NamedTuple):
     check: Callable[[str], bool] = _always
 
 
-_RULES = (
-    _Rule("_", _rule("_", 16, _AFTER_UNDERSCORE)),
-    _Rule("-", _rule("-", 10, _AFTER_HYPHEN), _has_digit_and_letter),
-    _Rule(".", _rule(".", 16, _AFTER_DOT)),
+# Those of which every key has a long run of letters and digits in it, and most texts none.
+_LONG_RULES = (
+    _Rule("_", _rule("_", _AFTER_UNDERSCORE)),
+    _Rule("-", _rule("-", _AFTER_HYPHEN), _has_digit_and_letter),
+    _Rule(".", _rule(".", _AFTER_DOT)),
     _Rule("eyJ", re.compile(r"eyJ([\w-]{8,4096}\.eyJ[\w-]{8,8192}\.[\w-]{8,4096})", re.ASCII)),  # JWT
     _Rule("AIza", re.compile(r"AIza([\w-]{35})(?![\w-])", re.ASCII)),  # Google
-    *(
-        _Rule(name, re.compile(rf"{name}(?<![A-Za-z0-9]....)([A-Z0-9]{{16}})(?![A-Za-z0-9])")) for name in ("AKIA", "ASIA")
-    ),  # AWS
+    _Rule("AKIA", re.compile(r"AKIA(?<![A-Za-z0-9]....)([A-Z0-9]{16})(?![A-Za-z0-9])")),  # AWS
+    _Rule("ASIA", re.compile(r"ASIA(?<![A-Za-z0-9]....)([A-Z0-9]{16})(?![A-Za-z0-9])")),
     _Rule("SK", re.compile(r"SK([0-9a-f]{32})(?![0-9a-z])")),  # Twilio
-    _Rule("Q~", re.compile(r"Q~(?<=[\w~.-]{3}[0-9]Q~)([\w~.-]{31,34})", re.ASCII)),  # Azure
-    _Rule("sig=", re.compile(r"sig=(?<=[?&]sig=)([A-Za-z0-9%/+=-]{40,120})")),
-    _Rule("://", re.compile(r"""://[^\s/:@"'<>]{0,256}:([^\s/@"'<>]{3,256})@"""), _is_password),
+    _Rule("sig=", re.compile(r"sig=(?<=[?&]sig=)([A-Za-z0-9%/+=-]{40,120})")),  # Azure
     _Rule("/services/", re.compile(r"/services/(T[A-Z0-9]{6,16}/B[A-Z0-9]{6,16}/[A-Za-z0-9]{20,32})")),  # Slack
     _Rule("/webhooks/", re.compile(r"/webhooks/([0-9]{15,21}/[\w-]{50,80})", re.ASCII)),  # Discord
     _Rule(":AA", re.compile(r":(?<=[0-9]{8}:)(AA[\w-]{33})(?![\w-])", re.ASCII)),  # Telegram
+    _Rule("Key=", re.compile(r"(?:Account|SharedAccess)Key=([A-Za-z0-9+/]{40,}={0,2})")),
+    _Rule("Q~", re.compile(r"Q~(?<=[\w~.-]{3}[0-9]Q~)([\w~.-]{31,34})", re.ASCII)),  # Azure
+)
+_RULES = (
+    _Rule("://", re.compile(r"""://[^\s/:@"'<>]{0,256}:([^\s/@"'<>]{6,256})@"""), _is_password),
     _Rule("earer ", re.compile(rf"earer ({_TOKEN}{{16,4096}})"), _has_digit_and_letter),
     _Rule(
         "uthorization",
         re.compile(rf"""uthorization["']?[ ]?[:=][ ]?["']?(?:[Bb]asic|[Tt]oken|[Aa]pi[Kk]ey) ({_TOKEN}{{8,4096}})"""),
     ),
-    _Rule("=", _assigned("=", 8, _LOUD), _is_telling),
-    _Rule("=", _assigned("=", 16, _QUIET), _looks_random),
+    _Rule("=", _assigned("=", 8, _LOUD, spaced=False), _is_telling),
+    _Rule("=", _assigned("=", 16, _LOUD + _QUIET), _looks_random),
     _Rule(":", _assigned(":", 16, _LOUD + _QUIET), _looks_random),
 )
+_RUN = 20  # characters
+_RUNS = bytes(120 if chr(code) in "_~+-" or (code < 128 and chr(code).isalnum()) else 32 for code in range(256))
 
 _BEGIN_PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,}={0,2}(?![A-Za-z0-9+/=])")
@@ -158,14 +169,17 @@ _BODY_LINE = re.compile(r"\n[ \t]{0,16}([A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{6})?)(
 _BODY_LINES_MIN = 3
 _BODY_LINES_MAX = 128  # a key of 8192 bits
 # A long key that goes on in the next row, which a program has wrapped by itself.
-_CONTINUED = re.compile(r"\n[ \u2500-\u257f|>]{0,12}([A-Za-z0-9_+/.-]{8,}={0,2})(?=[\s\u2500-\u257f|\"'`]|$)")
+_CONTINUED = re.compile(
+    r"[ ]{0,8}[\u2500-\u257f|]?\n[ \u2500-\u257f|>]{0,12}([A-Za-z0-9_+/.-]{8,}={0,2})(?=[\s\u2500-\u257f|\"'`]|$)"
+)
 _FULL_ROW = 40  # columns a row has at least that was wrapped because it was full
 
 
 def find_keys(text: str) -> list[Span]:
     """Where the secret parts of all keys are in a text of any lines, in order."""
     found: list[Span] = []
-    for rule in _RULES:
+    has_run = b"x" * _RUN in text.encode("utf-8", "replace").translate(_RUNS)
+    for rule in _LONG_RULES + _RULES if has_run else _RULES:
         if rule.sign not in text:
             continue
         for match in rule.pattern.finditer(text):
@@ -176,7 +190,8 @@ def find_keys(text: str) -> list[Span]:
         found += [span for _, stop in found for span in _continuations(text, stop)]
     if "-----BEGIN" in text:
         found += _private_keys(text)
-    found += _bodies(text)
+    if has_run:
+        found += _bodies(text)
     return unite(found) if found else found
 
 
@@ -208,16 +223,16 @@ def unite(spans: list[Span]) -> list[Span]:
 
 def _continuations(text: str, stop: int) -> Iterator[Span]:
     """Where a key goes on that the end of a row has cut."""
-    while stop < len(text) and text[stop] == "\n" and stop - text.rfind("\n", 0, stop) > _FULL_ROW:
+    while True:
         match = _CONTINUED.match(text, stop)
-        if match is None or not _is_rest(match[1]):
+        if match is None or stop - text.rfind("\n", 0, stop) < _FULL_ROW or not _is_rest(match[1]):
             return
         yield match.span(1)
         stop = match.end(1)
 
 
 def _is_rest(value: str) -> bool:
-    changes = sum(one.isupper() != other.isupper() for one, other in zip(value, value[1:], strict=False))
+    changes = sum(one.isupper() != other.isupper() for one, other in pairwise(value))
     return _has_digit_and_letter(value) and (changes > 2 or len(value) >= 20)
 
 
@@ -285,6 +300,11 @@ def mask_rows(rows: Sequence[str], wrapped: Sequence[bool]) -> list[str]:
         result.append(masked[at : at + len(row)])
         at += len(row) + (not goes_on)
     return result
+
+
+def mask_full_rows(rows: Sequence[str], cols: int) -> list[str]:
+    """The same where nobody says which rows go on: those that are full up to the edge may."""
+    return mask_rows(rows, [len(row) >= cols and (row[-1].isalnum() or row[-1] in "_+/=.~-") for row in rows])
 
 
 def spans_within(spans: Sequence[Span], start: int, stop: int) -> list[Span]:

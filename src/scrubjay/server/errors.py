@@ -13,6 +13,8 @@ _STATUS = {
     "CastError": 400,
     "NoSuchPod": 404,
     "NoSuchWorktree": 404,
+    "NoSuchToken": 404,
+    "NoSuchBase": 400,
     "NotATape": 404,
     "NoRunner": 409,
     "PodUnreachable": 503,
@@ -22,7 +24,11 @@ _STATUS = {
     "KeeperGone": 503,
     "DiskFull": 503,
     "HomeUnusable": 503,
+    "ScreenUnavailable": 503,
+    "RepositoryBusy": 503,
     "PodError": 409,
+    "WorktreeError": 409,
+    "TapeError": 409,
     "GitError": 409,
 }
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

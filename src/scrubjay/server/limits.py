@@ -17,6 +17,8 @@ HEAD_MAX_BYTES = 64 << 10  # request line and headers
 HEAD_MAX_S = 10.0  # from a connection's first byte, or its opening, to the end of the headers
 BODY_MAX_BYTES = 1 << 20  # where a route does not say otherwise
 BODY_MAX_S = 60.0
+REST_MAX_BYTES = 32 << 20  # of what was refused, read and dropped so that the refusal is seen
+REST_MAX_S = 2.0
 MESSAGE_MAX_BYTES = 1 << 20  # of a WebSocket
 FRAGMENTS_MAX = 1024  # of one message; empty ones cost memory and count no bytes
 
@@ -28,9 +30,8 @@ _ADDRESSES_MAX = 4096
 class MeteredBody:
     """A request body that ends in a refusal when it is too large or too slow."""
 
-    def __init__(self, receive: Receive, *, max_bytes: int, max_s: float = BODY_MAX_S) -> None:
-        self._receive, self._max_bytes = receive, max_bytes
-        self._left, self._max_s = max_bytes, max_s
+    def __init__(self, receive: Receive, *, max_bytes: int) -> None:
+        self._receive, self._max_bytes, self._left = receive, max_bytes, max_bytes
         self._until: float | None = None
         self._whole = False
 
@@ -39,12 +40,12 @@ class MeteredBody:
         if self._whole:
             return await self._receive()  # whether the client is still there
         if self._until is None:
-            self._until = asyncio.get_running_loop().time() + self._max_s
+            self._until = asyncio.get_running_loop().time() + BODY_MAX_S
         try:
             async with asyncio.timeout_at(self._until):
                 message = await self._receive()
         except TimeoutError:
-            raise Refused(408, "too_slow", f"the request did not arrive within {self._max_s:.0f} s") from None
+            raise Refused(408, "too_slow", f"the request did not arrive within {BODY_MAX_S:g} s") from None
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise too_large(self._max_bytes)
@@ -54,8 +55,7 @@ class MeteredBody:
 
 def too_large(max_bytes: int) -> Refused:
     """The refusal of a body above its limit."""
-    # Without the close the rest would be read to its end, however long it is.
-    return Refused(413, "too_large", f"the request is larger than {max_bytes} bytes", headers={"Connection": "close"})
+    return Refused(413, "too_large", f"the request is larger than {max_bytes} bytes")
 
 
 class Failures:

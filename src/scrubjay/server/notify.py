@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import Connection
 
-from scrubjay.clock import Clock
 from scrubjay.errors import ScrubjayError
 from scrubjay.fleet.notices import Call, Notice, Watch, fold
 from scrubjay.ids import PodId
@@ -27,6 +27,9 @@ from scrubjay.store.events import last_number
 from scrubjay.store.notices import claim_notice, is_muted
 from scrubjay.store.pods import PodFacts, list_pods
 from scrubjay.store.status import Status
+
+if TYPE_CHECKING:
+    from scrubjay.clock import Clock
 
 GATHER_S = 2.0  # from the first notice until it is sent: what comes meanwhile may become one message with it
 _FOLD_ABOVE = 3  # of a kind at once that are told one by one

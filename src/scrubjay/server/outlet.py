@@ -31,19 +31,21 @@ _WAITING_MAX = 100  # messages for a place that does not answer; the oldest are 
 _TYPES: dict[NoticeKind, str] = {"needs_you": "warning", "failed": "failure", "done": "success"}
 _NOISY = ("apprise", "urllib3", "requests")  # at some level each of them logs addresses with the secrets in them
 
+_thread = threading.local()
 log = structlog.get_logger()
 
 
 def deliver(url: str, message: Message) -> str | None:
     """Send a message and wait; None if it was taken, else why not, without anything of the URL."""
-    import apprise
-
-    _hush()
     complaints: list[str] = []
     try:
+        import apprise  # 0.3 s, most of it in this thread
+
+        _hush()
         place = apprise.Apprise.instantiate(url, asset=_asset())  # pyright: ignore[reportUnknownMemberType]
         if place is None:
             return "Apprise does not understand the URL"
+        _thread.sending = True
         sent = apprise.Apprise(place, asset=_asset()).notify(  # pyright: ignore[reportUnknownMemberType]
             body=message.body,
             title=message.title,
@@ -54,6 +56,8 @@ def deliver(url: str, message: Message) -> str | None:
         )
     except Exception as error:  # noqa: BLE001 - a hundred plugins, and none may end the server or tell the URL
         return _without(url, f"{type(error).__name__}: {error}")
+    finally:
+        _thread.sending = False
     if sent:
         return None
     return _without(url, complaints[-1]) if complaints else "the service did not take it"
@@ -83,8 +87,9 @@ def _hush() -> None:
     for name in _NOISY:
         logger = logging.getLogger(name)
         logger.propagate = False
-        logger.setLevel(logging.WARNING)
+        logger.setLevel(logging.WARNING if name == "apprise" else logging.CRITICAL + 1)
         logger.addHandler(logging.NullHandler())  # or Python would print it
+        logger.addFilter(lambda _record: getattr(_thread, "sending", False))
 
 
 def _without(url: str, text: str) -> str:

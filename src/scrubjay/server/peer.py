@@ -82,7 +82,7 @@ class Peer:
         self._last_ask = 0
         self._receiver = replication.Receiver()
         self._roster: tuple[PodReport, ...] | None = None
-        self._changed: dict[PodId, PodReport | None] = {}  # not yet in the catalog; None is gone
+        self._changed: list[PodReport | PodId] = []  # not yet in the catalog, in order; an id is of one that is gone
         self._offered: list[PodId] = []
         self._something = asyncio.Event()
         self._acknowledging: asyncio.TimerHandle | None = None
@@ -112,18 +112,11 @@ class Peer:
 
     async def _catch_up(self) -> None:
         if self._roster is not None:
-            roster = self._roster
-            await self._tower.take_roster(self, roster)
-            if self._roster is roster:
-                self._roster = None
-        changed = dict(self._changed)
-        if changed:
-            reports = [report for report in changed.values() if report is not None]
-            gone = [pod for pod, report in changed.items() if report is None]
-            await self._tower.take_reports(self, reports, gone)
-            for pod, report in changed.items():
-                if self._changed.get(pod) is report:
-                    del self._changed[pod]
+            await self._tower.take_roster(self, self._roster)
+            self._roster = None
+        if changed := list(self._changed):
+            await self._tower.take_reports(self, changed)
+            del self._changed[: len(changed)]
         offered, self._offered = self._offered, []
         for pod in offered:
             await self._find(pod)
@@ -153,11 +146,12 @@ class Peer:
             case Answer():
                 self._hear_answer(message)
             case PodChanged():
-                self._changed[parse_pod_id(message.pod.id)] = message.pod
+                parse_pod_id(message.pod.id)
+                self._changed.append(message.pod)
                 self._something.set()
             case PodGone():
                 pod = parse_pod_id(message.pod)
-                self._changed[pod] = None
+                self._changed.append(pod)
                 self._receiver.forget(pod)
                 self._something.set()
             case Roster():

@@ -1,13 +1,15 @@
 """Connections of the web server, with the limits it has none of its own.
 
-uvicorn reads headers of any length for any time, takes any number of empty fragments, queues every small message of one
-read, and answers pings that nobody reads. These two classes change exactly that, and say who is on the other side.
+uvicorn reads headers of any length for any time and bodies that were answered long ago, takes any number of empty
+fragments, queues every small message of one read, and answers pings that nobody reads. These two classes change that,
+and say who is on the other side.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.config import Config
@@ -16,10 +18,11 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
 
-from scrubjay.server.limits import FRAGMENTS_MAX, HEAD_MAX_BYTES, HEAD_MAX_S
+from scrubjay.server.limits import FRAGMENTS_MAX, HEAD_MAX_BYTES, HEAD_MAX_S, REST_MAX_BYTES, REST_MAX_S
 from scrubjay.server.listeners import CALLER, Caller, peer_uid
 
-_SLICE_BYTES = 16 << 10  # parsed at once; 256 KiB of empty frames would be 40,000 of them
+_SLICE_BYTES = 16 << 10  # parsed into frames at once; 256 KiB of empty ones would be 40,000 of them
+_SLICES_AT_ONCE = 4  # before others have their turn; libuv would read 32 times 256 KiB
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -39,6 +42,7 @@ class HttpConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._in_head = True
         self._head_timer: asyncio.TimerHandle | None = None
+        self._rest: _Rest | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Take a connection; over the unix socket only one of the same user."""
@@ -55,14 +59,18 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go."""
         self._head_arrived()
+        self._end_rest()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse what has come."""
+        if self._refused:
+            self._drop(data)
+            return
         if self._in_head:
             self._head_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > HEAD_MAX_BYTES and not self.transport.is_closing():
+        if self._in_head and self._head_bytes > HEAD_MAX_BYTES and not self._refused:
             self._refuse(431, f"the head of a request is limited to {HEAD_MAX_BYTES} bytes")
 
     def on_message_begin(self) -> None:
@@ -76,14 +84,35 @@ class HttpConnection(HttpToolsProtocol):
         self._head_arrived()
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """A part of its body; one that was answered already is read on for a while, so that the answer is seen."""
+        if self._rest is not None:
+            self._drop(body)
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
         """The last byte of its body; what comes now is the next request."""
         super().on_message_complete()
         self._in_head, self._head_bytes = True, 0
+        self._end_rest()
+
+    def on_response_complete(self) -> None:
+        """The last byte of an answer."""
+        super().on_response_complete()
+        if self.cycle.more_body and not self.transport.is_closing():
+            self._rest = _Rest(self.transport, self.loop)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP."""
+        self._refuse(400, msg)
+
+    @property
+    def _refused(self) -> bool:
+        return self._in_head and self._rest is not None
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(
-            HEAD_MAX_S, lambda: self._refuse(408, f"the request did not arrive within {HEAD_MAX_S:.0f} s")
+            HEAD_MAX_S, lambda: self._refuse(408, f"the request did not arrive within {HEAD_MAX_S:g} s")
         )
 
     def _head_arrived(self) -> None:
@@ -92,16 +121,49 @@ class HttpConnection(HttpToolsProtocol):
             self._head_timer.cancel()
             self._head_timer = None
 
+    def _drop(self, data: bytes) -> None:
+        if self._rest is not None:
+            self._rest.take(data)
+
+    def _end_rest(self) -> None:
+        if self._rest is not None:
+            self._rest.end()
+            self._rest = None
+
     def _refuse(self, status: int, message: str) -> None:
+        """Answer a request of which there is not even a head, and take no other."""
         self._head_arrived()
         if self.cycle and not self.cycle.response_complete:
             self.transport.abort()  # in the middle of an answer to an earlier request there is no room for another
             return
-        phrase = {408: "Request Timeout", 431: "Request Header Fields Too Large"}[status]
-        head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: text/plain; charset=utf-8\r\n"
+        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: text/plain; charset=utf-8\r\n"
         head += f"content-length: {len(message)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + message.encode())
-        self.transport.close()
+        self._in_head = True
+        self._rest = _Rest(self.transport, self.loop, last=True)
+
+
+class _Rest:
+    """What is still coming on a connection after its answer.
+
+    Closed at once, it would be reset, and the answer lost with it; read for ever, it would never end.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, *, last: bool = False) -> None:
+        self._transport, self._left = transport, REST_MAX_BYTES
+        self.timer = loop.call_later(REST_MAX_S, transport.close)
+        if last and transport.can_write_eof():
+            transport.write_eof()
+
+    def take(self, data: bytes) -> None:
+        """Drop another part of it."""
+        self._left -= len(data)
+        if self._left < 0:
+            self._transport.close()
+
+    def end(self) -> None:
+        """It has come to its end."""
+        self.timer.cancel()
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
@@ -116,20 +178,41 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._pending = bytearray()
+        self._behind = False  # others have their turn before the rest of what has come
+        self._rest: _Rest | None = None
 
     def data_received(self, data: bytes) -> None:
         """Parse what has come, as far as the application takes it."""
+        if self._rest is not None:
+            self._rest.take(data)
+            return
         self._pending += data
-        self._feed()
+        if self._behind:
+            self.transport.pause_reading()
+        else:
+            self._feed()
 
     def handle_cont(self, event: Frame) -> None:
         """Another fragment of a message."""
         if len(self.frames) < FRAGMENTS_MAX:
             super().handle_cont(event)
         elif not self.close_sent:
-            self.frames = []
             self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"more than {FRAGMENTS_MAX} fragments")
             self.handle_parser_exception()
+
+    def handle_parser_exception(self) -> None:
+        """Close a connection that talks nonsense or too much."""
+        if self.close_sent:
+            return
+        assert self.conn.close_sent is not None
+        code, reason = self.conn.close_sent.code, self.conn.close_sent.reason
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.close_sent = True
+        self._pending.clear()
+        self.frames = []
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self._rest = _Rest(self.transport, self.loop, last=True)
+        self.close_timer = self._rest.timer  # or uvicorn would close when the application returns
 
     def handle_ping(self) -> None:
         """Answer a ping, unless the answers are not read."""
@@ -153,7 +236,19 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.handshake_complete = True  # refused is an answer too; uvicorn would log an error
 
     def _feed(self) -> None:
-        while self._pending and not self.read_paused and not self.transport.is_closing():
+        for _ in range(_SLICES_AT_ONCE):
+            if not self._pending or self.read_paused or self.transport.is_closing():
+                return
             piece = bytes(memoryview(self._pending)[:_SLICE_BYTES])
             del self._pending[:_SLICE_BYTES]
             super().data_received(piece)
+        if not self._behind:
+            self._behind = True
+            self.transport.pause_reading()
+            self.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._behind = False
+        self._feed()
+        if not self._behind and not self.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()

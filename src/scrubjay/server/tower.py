@@ -6,7 +6,7 @@ Rooms of the same folder talk to people; this one decides nothing about who may 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,13 +28,14 @@ from scrubjay.server.cinema import Cinema
 from scrubjay.server.errors import NoRunner
 from scrubjay.server.library import Library, Shelf
 from scrubjay.server.live import LiveKeyframe, LivePod, PodUnwatchable
-from scrubjay.server.peer import Peer
+from scrubjay.server.peer import ANSWER_WITHIN_S, Peer
 from scrubjay.store.database import Database
 from scrubjay.store.events import append_event
 from scrubjay.store.pods import PodFacts, add_pod, change_pod, list_pods, remove_pod
 from scrubjay.store.runners import connect_runner, disconnect_runner, disconnect_runners
 from scrubjay.store.status import Status, set_status
 from scrubjay.store.tapes import Tapes
+from scrubjay.store.worktrees import WorktreeFacts, add_worktree
 from scrubjay.tape.reader import Tape
 from scrubjay.tape.record import Json
 from scrubjay.wire import viewer as wire
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 LIVE_SCROLLBACK = 1000  # rows of what scrolled off that a viewer begins with
 SYNC_EVERY_S = 0.2
 INDEX_EVERY_S = 5.0
-_FORGOTTEN_WITHIN_S = 5.0
+_HEARD_WITHIN_S = 5.0  # for what a runner did to be reported by it
 _OVER = ("exited", "lost", "imported")
 
 log = structlog.get_logger()
@@ -161,11 +162,22 @@ class Tower:
                     found.append(Shelf(pod, self.open_tape(pod), created_us, growing=growing))
         return found
 
+    async def until_known(self, pod: PodId) -> None:
+        """Return when a pod that was started is in the catalog, or something keeps it from getting there."""
+        await self._until(lambda: pod in self.pods)
+
+    async def until_over(self, pod: PodId) -> None:
+        """Return when the end of a pod is in the catalog."""
+        await self._until(lambda: pod not in self.pods or self.pods[pod].over)
+
     async def until_forgotten(self, pod: PodId) -> None:
         """Return when a pod that was deleted is gone here, too."""
-        deadline = asyncio.get_running_loop().time() + _FORGOTTEN_WITHIN_S
-        while pod in self.pods and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.01)
+        await self._until(lambda: pod not in self.pods)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        deadline = asyncio.get_running_loop().time() + _HEARD_WITHIN_S
+        while not condition() and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.005)
 
     @asynccontextmanager
     async def one_at_a_time(self, principal: str, key: str) -> AsyncGenerator[None]:
@@ -202,9 +214,9 @@ class Tower:
         names = ", ".join(sorted(peer.name for peer in peers))
         raise NoRunner(f"several machines are connected: {names}", hint="say which one")
 
-    async def ask(self, known: KnownPod, request: Request) -> Json:
+    async def ask(self, known: KnownPod, request: Request, *, timeout_s: float = ANSWER_WITHIN_S) -> Json:
         """Have a pod's runner do something."""
-        return await self.peer_of(known).ask(request)
+        return await self.peer_of(known).ask(request, timeout_s=timeout_s)
 
     def require_running(self, known: KnownPod) -> None:
         """PodNotRunning if it has ended."""
@@ -247,26 +259,28 @@ class Tower:
         here = {PodId(report.id) for report in reports}
         gone = [pod for pod, known in self.pods.items() if known.runner == peer.id and pod not in here]
         first = not any(known.runner == peer.id for known in self.pods.values())
-        await self._record(peer, reports, gone, found=first)
+        await self._record(peer, [*reports, *gone], found=first)
 
-    async def take_reports(self, peer: Peer, reports: Iterable[PodReport], gone: Iterable[PodId]) -> None:
-        """Pods that are new, not as they were, or deleted."""
-        await self._record(peer, list(reports), list(gone), found=False)
+    async def take_reports(self, peer: Peer, changes: Sequence[PodReport | PodId]) -> None:
+        """Pods that are new or not as they were, and ids of those that were deleted, in the order it happened."""
+        await self._record(peer, changes, found=False)
 
-    async def _record(self, peer: Peer, reports: list[PodReport], gone: list[PodId], *, found: bool) -> None:
+    async def _record(self, peer: Peer, changes: Sequence[PodReport | PodId], *, found: bool) -> None:
         wall_us = self.clock.wall_us()
 
         def body(connection: Connection) -> None:
-            for report in reports:
-                _record_report(connection, report, peer.id, wall_us=wall_us, found=found)
-            for pod in gone:
-                remove_pod(connection, pod, wall_us=wall_us)
+            for change in changes:
+                if isinstance(change, PodReport):
+                    _record_report(connection, change, peer.id, wall_us=wall_us, found=found)
+                else:
+                    remove_pod(connection, change, wall_us=wall_us)
 
         await self.database.write(body)
-        for report in reports:
-            self._know(report, peer.id)
-        for pod in gone:
-            self._forget(pod)
+        for change in changes:
+            if isinstance(change, PodReport):
+                self._know(change, peer.id)
+            else:
+                self._forget(change)
 
     def _know(self, report: PodReport, runner: RunnerId) -> None:
         pod = PodId(report.id)
@@ -397,7 +411,7 @@ def describe_process(report: PodReport) -> str:
     return report.process if report.reason is None else f"{report.process}: {report.reason}"
 
 
-def _record_report(connection: Connection, report: PodReport, runner: str, *, wall_us: int, found: bool) -> None:
+def _record_report(connection: Connection, report: PodReport, runner: RunnerId, *, wall_us: int, found: bool) -> None:
     facts = PodFacts(
         id=PodId(report.id),
         name=PodName(report.name),
@@ -418,6 +432,16 @@ def _record_report(connection: Connection, report: PodReport, runner: str, *, wa
     evidence: Json = {} if stopped_by is None else {"stopped_by": stopped_by}
     status = Status(report.process, report.reason, report.exit_status, evidence=evidence)
     if add_pod(connection, facts, status, wall_us=wall_us, found=found):
+        if report.worktree is not None:
+            tree = WorktreeFacts(
+                runner=runner,
+                name=report.worktree,
+                path=report.worktree_path or report.cwd,
+                repository=report.repository or "",
+                branch=report.branch,
+                pod=facts.id,
+            )
+            add_worktree(connection, tree, wall_us=wall_us)
         return
     change_pod(connection, facts, wall_us=wall_us)
     set_status(

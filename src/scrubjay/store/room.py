@@ -9,6 +9,7 @@ from __future__ import annotations
 from scrubjay.store.sqlite_library import RawConnection
 
 ROOM_BYTES = 4 << 20  # a few thousand small writes; also how far SQLite lets the log grow between checkpoints
+_PAGE_BYTES = 4096  # SQLite's default since 2016
 
 
 def keep_room(raw: RawConnection) -> None:
@@ -23,6 +24,5 @@ def keep_room(raw: RawConnection) -> None:
 
 def has_room(raw: RawConnection) -> bool:
     """Whether at least half of the room in the file is left."""
-    (free,) = raw.execute("PRAGMA freelist_count").fetchone()
-    (page_bytes,) = raw.execute("PRAGMA page_size").fetchone()
-    return free * page_bytes >= ROOM_BYTES // 2
+    (free_pages,) = raw.execute("PRAGMA freelist_count").fetchone()
+    return free_pages * _PAGE_BYTES >= ROOM_BYTES // 2

@@ -47,7 +47,6 @@ class _File:
 
     path: Path
     lock: CatalogLock
-    writing: Engine
     connection: Connection  #: the one that writes
     reading: Engine
 
@@ -67,7 +66,7 @@ class SqliteDatabase:
         self._vacancies = asyncio.Semaphore(_WAITING_MAX)
         self._closing: asyncio.Future[None] | None = None
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="catalog-reader")
-        self._writer = Writer(file.path, file.writing, file.connection, self._settle_soon)
+        self._writer = Writer(file.path, file.connection, self._settle_soon)
 
     @classmethod
     async def open(
@@ -149,8 +148,7 @@ def _open_file(path: Path, module: ModuleType | None) -> _File:
         try:
             with suppress(FileExistsError):  # SQLite itself would let everybody read it
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            writing = writing_engine(path, library)
-            connection = undo.enter_context(writing.connect())
+            connection = undo.enter_context(writing_engine(path, library).connect())
             _migrate(connection, path)
             raw = raw_connection(connection)
             with suppress(raw.Error):  # a full disk is no reason not to start
@@ -162,7 +160,7 @@ def _open_file(path: Path, module: ModuleType | None) -> _File:
         except (DBAPIError, OSError) as error:
             raise explain(path, error) from error
         undo.pop_all()
-        return _File(path, lock, writing, connection, reading)
+        return _File(path, lock, connection, reading)
 
 
 def _migrate(connection: Connection, path: Path) -> None:

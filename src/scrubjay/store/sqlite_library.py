@@ -110,16 +110,20 @@ def raw_connection(connection: Connection) -> RawConnection:
 
 def is_trouble(error: BaseException) -> bool:
     """Whether machine or file are at fault, not what was asked."""
-    return isinstance(error, DBAPIError) and _code(error) in _TROUBLES
+    return _code(error) in _TROUBLES
 
 
 def explain(path: Path, error: BaseException) -> CatalogUnavailable:
     """The error as a person may read it."""
-    if not isinstance(error, DBAPIError):
-        return CatalogUnavailable(str(path), str(error) or type(error).__name__)
-    return CatalogUnavailable(str(path), str(error.orig), hint=_TROUBLES.get(_code(error)))
+    cause = _unwrap(error)
+    why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+    return CatalogUnavailable(str(path), why, hint=_TROUBLES.get(_code(error)))
 
 
-def _code(error: DBAPIError) -> int:
+def _code(error: BaseException) -> int:
     # The lowest byte of an extended code is the primary one. 0 is what no error has.
-    return int(getattr(error.orig, "sqlite_errorcode", 0)) & 0xFF
+    return int(getattr(_unwrap(error), "sqlite_errorcode", 0)) & 0xFF
+
+
+def _unwrap(error: BaseException) -> BaseException:
+    return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

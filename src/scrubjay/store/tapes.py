@@ -306,7 +306,8 @@ class ReplicatedTapes:
         root = self._root(pod)
         folder = root / "tape"
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            root.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             prepare(folder, left)
             files = SparedFolder(self._descriptors, str(folder), above=(str(root), str(self.folder)))
             replica = Replica(pod, files, files.open_watermark(str(root / WATERMARK)), left)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from scrubjay.store.database import Body
@@ -19,8 +19,7 @@ from scrubjay.store.room import has_room, keep_room
 from scrubjay.store.sqlite_library import RawConnection, explain, is_trouble, raw_connection
 
 _BATCH_MAX = 256  # writes in one commit; above this a commit costs little beside what it holds
-_LOOK_FOR_ROOM_EVERY = 16  # commits
-_LOOK_AGAIN_AFTER = 1024  # commits, when there was no room
+_LOOK_AGAIN_AFTER = 1024  # commits, when the disk had no room to keep
 
 
 @dataclass(slots=True)
@@ -54,14 +53,13 @@ Settle = Callable[[list[Job], list[Event]], None]
 class Writer:
     """Runs from the beginning until it is closed."""
 
-    def __init__(self, path: Path, engine: Engine, connection: Connection, settle: Settle) -> None:
+    def __init__(self, path: Path, connection: Connection, settle: Settle) -> None:
         self._path = path
-        self._engine = engine
         self._connection = connection
         self._settle = settle
         self._told = last_number(connection)
         connection.rollback()
-        self._commits_to_room = _LOOK_FOR_ROOM_EVERY
+        self._commits_to_room = 0
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="catalog-writer", daemon=True)
         self._thread.start()
@@ -85,11 +83,13 @@ class Writer:
                     waiting.append(self._jobs.get_nowait())
             closing = waiting[-1] is None
             if jobs := [job for job in waiting if job is not None]:
-                self._settle(jobs, self._write(jobs))
-                self._look_for_room()
+                events = self._write(jobs)
+                self._settle(jobs, events or [])
+                if events is not None:
+                    self._look_for_room()
 
-    def _write(self, jobs: list[Job]) -> list[Event]:
-        """Do all in one transaction; returns its events."""
+    def _write(self, jobs: list[Job]) -> list[Event] | None:
+        """Do all in one transaction; returns its events, or None if nothing could be written."""
         try:
             with self._connection.begin():
                 for job in jobs:
@@ -100,7 +100,7 @@ class Writer:
             for job in jobs:
                 job.result, job.error = None, explain(self._path, error)
                 job.error.__cause__ = error
-            return []
+            return None
         if events:
             self._told = events[-1].number
         return events
@@ -125,24 +125,24 @@ class Writer:
         return read_events(self._connection, after=self._told, limit=missing) if missing else []
 
     def _start_over(self) -> None:
-        """Be outside a transaction, with another connection if need be."""
+        """Be outside a transaction, with another connection if need be: it is made by the next write."""
         with suppress(DBAPIError):
             self._connection.rollback()
             if not self._raw.in_transaction:
                 return
         self._connection.invalidate()
-        self._connection.close()
-        self._connection = self._engine.connect()
+        self._connection.rollback()
 
     def _look_for_room(self) -> None:
-        self._commits_to_room -= 1
         if self._commits_to_room > 0:
+            self._commits_to_room -= 1
             return
-        self._commits_to_room = _LOOK_AGAIN_AFTER
-        with suppress(self._raw.Error):  # the disk is full, and nobody's write was refused yet
-            if not has_room(self._raw):
-                keep_room(self._raw)
-            self._commits_to_room = _LOOK_FOR_ROOM_EVERY
+        raw = self._raw
+        try:
+            if not has_room(raw):
+                keep_room(raw)
+        except raw.Error:  # the disk is full; nobody's write was refused yet
+            self._commits_to_room = _LOOK_AGAIN_AFTER
 
     @property
     def _raw(self) -> RawConnection:

@@ -49,6 +49,7 @@ class PodReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     repository: str | None = None
     branch: str | None = None
     worktree: str | None = None
+    worktree_path: str | None = None
     imported: bool = False
     reason: str | None = None
     exit_status: int | None = None

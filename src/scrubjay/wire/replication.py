@@ -313,18 +313,21 @@ class Sender:
             return
         tape.stage = "open"
         tape.trusted = tape.remote.offset
+        self._place(tape, max(tape.position, tape.kept), max(tape.have, tape.kept))
         self._tell(pod, tape)
         self._queue(pod, tape)
 
     def acknowledged(self, pod: PodId, ack: Ack) -> None:
         """The server has got so far."""
         tape = self._pods.get(pod)
-        if tape is None or tape.stage != "open":
+        if tape is None or tape.stage in ("unknown", "stopped"):
             return
         if ack.kept > tape.kept:
             tape.kept = min(ack.kept, tape.end)
-            tape.trusted = max(tape.trusted, tape.kept)
             tape.attempts, tape.probing = 0, False
+        if tape.stage != "open":
+            return
+        tape.trusted = max(tape.trusted, tape.kept)
         position = max(tape.position, tape.kept)
         have = min(position, max(tape.have, ack.have, tape.kept))
         self._arrived += max(0, have - tape.best)

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from scrubjay.replay.exports.clip import Clip, Part
 from scrubjay.replay.frame import Frame
+from scrubjay.screen.key_shapes import mask_keys
+from scrubjay.screen.masked import mask_snapshot
 from scrubjay.screen.pieces import clean
 from scrubjay.screen.vt import encode_vt
 from scrubjay.tape.format import Kind
@@ -18,10 +20,10 @@ HISTORY_ROWS = 100  # a window that is enlarged shows what had scrolled off
 
 
 def drawn(frame: Frame) -> bytes:
-    """The output that draws a screen on a fresh terminal, with the history the frame has."""
+    """The output that draws a screen without keys on a fresh terminal, with the history the frame has."""
     if frame.state is not None:
-        return encode_vt(frame.state, history=frame.history)
-    return _RESET + "\r\n".join([clean(line) for line in frame.text.split("\n")]).encode()
+        return encode_vt(mask_snapshot(frame.state), history=frame.history)
+    return _RESET + "\r\n".join([clean(line) for line in mask_keys(frame.text).split("\n")]).encode()
 
 
 def cast_records(clip: Clip) -> Iterator[Record]:

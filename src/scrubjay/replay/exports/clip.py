@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from scrubjay.replay.frame import Frame, Mark
 from scrubjay.replay.reel import Reel
+from scrubjay.screen.key_shapes import mask_keys
+from scrubjay.screen.masked import mask_picture
 from scrubjay.screen.picture import Picture, plain_picture
 from scrubjay.tape.reader import Damage, Tape
 from scrubjay.tape.record import Record
@@ -96,14 +98,14 @@ class Clip:
     def marks(self) -> list[Mark]:
         """The labels within it, with their times counted from its start."""
         return [
-            Mark(mark.time - self.start, mark.label, mark.author)
+            Mark(mark.time - self.start, mask_keys(mark.label), mark.author)
             for mark in self.reel.marks()
             if self.start <= mark.time <= self.stop
         ]
 
 
 def picture_of(frame: Frame) -> Picture:
-    """What to show for a frame: where there is no screen, the reason."""
+    """What to show other people of a frame: where there is no screen, the reason."""
     if frame.unavailable is None:
-        return frame.picture
+        return mask_picture(frame.picture)
     return plain_picture(f"screen unavailable: {frame.unavailable}", frame.cols, frame.rows)

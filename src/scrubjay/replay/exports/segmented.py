@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from scrubjay.replay.exports.cast import HISTORY_ROWS, drawn, later_records
 from scrubjay.replay.exports.clip import Clip
+from scrubjay.replay.exports.masking import mask_placed
 from scrubjay.replay.frame import Frame
 from scrubjay.screen.pieces import clean
 from scrubjay.tape.format import Kind
@@ -73,7 +74,7 @@ def encode_segmented(clip: Clip) -> Iterator[tuple[str, bytes]]:
     segments: list[tuple[str, int]] = []
     marks: list[_Event] = []
     output, typed = _Text(), _Text()
-    for part, record in later_records(clip):
+    for part, record in mask_placed(later_records(clip)):
         is_whole = output.is_whole
         event = _event(record, output, typed)
         if event is None:

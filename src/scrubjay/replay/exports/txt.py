@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 
 from scrubjay.replay.exports.cast import drawn
 from scrubjay.replay.exports.clip import Clip, Part
 from scrubjay.replay.exports.lines import Printed, Stage
 from scrubjay.replay.frame import Frame
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
+from scrubjay.screen.key_shapes import KeyedLines, mask_rows
 from scrubjay.screen.picture import DEFAULT_SIZE
 from scrubjay.screen.pieces import clean
 from scrubjay.screen.snapshot import Row, Snapshot, read_snapshot
@@ -29,6 +31,7 @@ _FEED_ROWS = 1500  # that may scroll off between two looks; the engine keeps som
 _HISTORY_ROWS = 1000  # a terminal may have before it goes on without
 _FED_BYTES = 4 << 20  # as well
 _ALL = 1 << 30
+_LINES = 256  # in which keys are looked for at once
 # Before these the screen must be looked at: it is erased, or a full-screen program leaves it.
 _TURN = re.compile(rb"(?=\x1b\[[23]J|\x1bc|\x1b\[\?(?:1049|1047|47)l)")
 _ERASES = (b"\x1b[2J", b"\x1b[3J", b"\x1bc")
@@ -38,8 +41,10 @@ def encode_text(clip: Clip) -> Iterator[bytes]:
     """The text, a line at a time."""
     with Workers() as workers:
         for part in clip.parts():
-            for line in _Reader(clip, part, workers).read():
-                yield clean(line).rstrip().encode() + b"\n"
+            keyed, lines = KeyedLines(), _Reader(clip, part, workers).read()
+            while some := list(islice(lines, _LINES)):
+                for line in keyed.mask(some):
+                    yield clean(line).rstrip().encode() + b"\n"
 
 
 class _Reader:
@@ -123,7 +128,9 @@ class _Reader:
         self._known_rows = len(history)
         if self._state is None:
             return
-        shown = [row.text().rstrip() for row in self._state.screen.rows]
+        rows = self._state.screen.rows
+        texts = mask_rows([row.text() for row in rows], [row.wrapped for row in rows])
+        shown = [text.rstrip() for text in texts]
         if self._state.active == 1:
             yield from self._stage.look(shown, at)
             return

@@ -34,9 +34,7 @@ def _known(
 ThePod = Annotated[KnownPod, Depends(_known)]
 RawInstant = Annotated[
     str | None,
-    Query(
-        description="An instant of the fleet: 2026-11-15T02:14, 02:14:07, 10m for ten minutes ago, or microseconds."
-    ),
+    Query(description="An instant of the fleet: 2026-11-15T02:14, 02:14:07, 10m for ten minutes ago, or microseconds."),
 ]
 
 

@@ -200,7 +200,7 @@ class Worktree(_Model):
     staged: int | None = None
     unstaged: int | None = None
     untracked: int | None = None
-    missing: bool = False
+    missing: str | None = Field(default=None, description="Why it cannot be used.")
     pods: list[str] = []
 
 

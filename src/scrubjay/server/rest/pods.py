@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Query
 
 from scrubjay.errors import BadInput, NoSuchPod
 from scrubjay.ids import PodId
+from scrubjay.server.peer import ANSWER_WITHIN_S, CLONE_WITHIN_S
 from scrubjay.server.rest import models
 from scrubjay.server.rest.context import Asker, InTower, RawInstant, ThePod, instant_us, pod_id
 from scrubjay.server.rest.once import once
@@ -74,7 +75,8 @@ async def start(
         rows=wanted.rows,
     )
     peer = tower.choose_runner(wanted.runner)
-    answer = await once(tower, asker, idempotency_key, lambda: peer.ask(request))
+    answer = await once(tower, asker, idempotency_key, lambda: peer.ask(request, timeout_s=CLONE_WITHIN_S))
+    await tower.until_known(PodId(str(answer["id"])))
     return models.Started(id=str(answer["id"]), name=str(answer["name"]), session=str(answer["session"]))
 
 
@@ -159,7 +161,8 @@ async def stop(tower: InTower, asker: Asker, known: ThePod, how: models.Stop | N
     tower.require_running(known)
     grace_s = how.grace_s if how is not None else models.Stop().grace_s
     asked = messages.Stop(pod=known.report.id, author=author_of(asker), grace_ms=int(grace_s * 1000))
-    answer = await tower.ask(known, asked)
+    answer = await tower.ask(known, asked, timeout_s=grace_s + ANSWER_WITHIN_S)
+    await tower.until_over(pod_id(known))
     status = answer.get("status")
     return models.Ended(process=str(answer.get("process")), exit_status=status if isinstance(status, int) else None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated, cast
 
 from fastapi import APIRouter, Query
@@ -11,6 +12,7 @@ from fastapi.responses import PlainTextResponse
 from scrubjay.errors import ScrubjayError
 from scrubjay.server.rest import models
 from scrubjay.server.rest.context import InTower
+from scrubjay.store.worktrees import remove_worktree
 from scrubjay.tape.record import Json
 from scrubjay.wire import messages
 
@@ -50,5 +52,8 @@ async def patch(tower: InTower, name: str, runner: OnRunner = None) -> PlainText
 @router.delete("/{name}", summary="Remove a worktree")
 async def remove(tower: InTower, name: str, runner: OnRunner = None, *, force: bool = False) -> models.Done:
     """Only a clean one, unless forced; its branch and commits stay."""
-    await tower.choose_runner(runner).ask(messages.RemoveWorktree(name=name, force=force))
+    peer = tower.choose_runner(runner)
+    await peer.ask(messages.RemoveWorktree(name=name, force=force))
+    gone = partial(remove_worktree, runner=peer.id, name=name, wall_us=tower.clock.wall_us())
+    await tower.database.write(gone)
     return models.Done()

@@ -1,0 +1,52 @@
+"""``scrubjay server``: the server alone, for runners elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import click
+
+from scrubjay.cli.context import Context, emit, json_option, pass_context, say
+
+
+@click.command("server")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="P", help="Listen on this port (8477); 0 takes any.")
+@click.option("--host", metavar="ADDRESS", help="Listen on this address (127.0.0.1); others need TLS.")
+@json_option
+@pass_context
+def command(context: Context, port: int | None, host: str | None, *, as_json: bool) -> int:
+    """Serve runners on other machines, and keep copies of their tapes.
+
+    'scrubjay token create --role runner' makes the token that 'scrubjay runner join' needs there.
+    """
+    from scrubjay.cli.logging import set_up_logging
+
+    settings = context.settings
+    settings = replace(
+        settings, port=port if port is not None else settings.port, host=host if host is not None else settings.host
+    )
+    set_up_logging(settings)
+
+    async def serve() -> int:
+        from scrubjay.cli.machinery import copied_tapes, running_server, until_asked_to_stop
+        from scrubjay.server.login import login_link
+
+        tapes = copied_tapes(settings)
+        try:
+            async with running_server(settings, tapes) as server:
+                code, _ = await server.gate.credentials.create_login(role="operator", name="browser")
+                link = login_link(server.gate.addresses.origins[0], code)
+                if as_json:
+                    emit({"url": server.url, "login": link})
+                else:
+                    say(f"scrubjay: serving at {server.url}; log in once with:")
+                    click.echo(link)
+                await until_asked_to_stop()
+        finally:
+            await asyncio.to_thread(tapes.close)
+        return 0
+
+    import uvloop
+
+    return uvloop.run(serve())

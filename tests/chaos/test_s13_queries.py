@@ -1,0 +1,260 @@
+"""S13: what an agent asks its terminal is answered once, by the pod's own terminal, whoever else is watching."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from agents import asker
+from chaos.fleet import Fleet, Member, Onlooker
+from chaos.machine import eventually, kill
+from scrubjay.tape.format import Kind
+from tiers import sized
+
+_TESTS = Path(__file__).parent.parent
+_WITHIN_MS = 100  # with nobody watching
+
+# As xterm does it, in words that no other terminal here uses.
+_XTERM = {
+    b"\x1b[c": b"\x1b[?64;1;2;6c",
+    b"\x1b[>c": b"\x1b[>41;390;0c",
+    b"\x1b[>q": b"\x1bP>|xterm(390)\x1b\\",
+    b"\x1b[5n": b"\x1b[0n",
+    b"\x1b[6n": b"\x1b[1;2R",
+    b"\x1b[?6n": b"\x1b[?1;2R",
+    b"\x1b[?2026$p": b"\x1b[?2026;0$y",
+    b"\x1bP$qm\x1b\\": b"\x1bP1$r0;1m\x1b\\",
+    b"\x1b]10;?\x1b\\": b"\x1b]10;rgb:1234/1234/1234\x1b\\",
+    b"\x1b]11;?\x1b\\": b"\x1b]11;rgb:5678/5678/5678\x1b\\",
+    b"\x1b[?u": b"\x1b[?31u",
+}
+_ASKED = re.compile(b"|".join(re.escape(query) for query in _XTERM))
+
+
+# Who answers. Another runner can stand in for this one.
+
+
+class Terminal:
+    """A process that is a pod's terminal, and can be killed."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Return when it answers."""
+        argv = [sys.executable, str(_TESTS / "chaos" / "answerer.py"), str(self._member.pod.folder)]
+        self._process = subprocess.Popen(
+            [*argv, self._member.pod.id, self._member.name], stdout=subprocess.PIPE, text=True, process_group=0
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+
+    def kill(self) -> None:
+        """At once, whatever it is doing."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+
+@contextmanager
+def _answering(member: Member) -> Generator[Terminal]:
+    terminal = Terminal(member)
+    terminal.start()
+    try:
+        yield terminal
+    finally:
+        terminal.kill()
+
+
+class Person:
+    """Somebody attached with a terminal that answers by itself, in one piece or byte by byte."""
+
+    def __init__(self, onlooker: Onlooker, *, split: bool) -> None:
+        self._onlooker, self._split = onlooker, split
+        self.asked = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._answer)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        position = 0
+        while not self._ended.wait(0.001):
+            for found in _ASKED.finditer(bytes(self._onlooker.shown), position):
+                position = found.end()
+                self.asked += 1
+                answer = _XTERM[found[0]]
+                for piece in (answer[:3], answer[3:]) if self._split else (answer,):
+                    self._onlooker.type(piece)
+
+    def leave(self) -> None:
+        """Stop answering."""
+        self._ended.set()
+        self._thread.join()
+
+
+@contextmanager
+def _attached(fleet: Fleet, member: Member, *, split: bool = False) -> Generator[Person]:
+    before = _followers(member)
+    onlooker = fleet.attach(member)
+    eventually(lambda: _followers(member) > before, "somebody is attached", within_s=20)
+    person = Person(onlooker, split=split)
+    try:
+        yield person
+    finally:
+        person.leave()
+
+
+def _followers(member: Member) -> int:
+    with member.pod.connect() as keeper:
+        return int(str((keeper.status(timeout_s=5) or {}).get("followers", 0)))
+
+
+# What the agent got.
+
+
+def _start(fleet: Fleet, *options: str) -> tuple[Member, Path]:
+    log = fleet.logs / "asked"
+    script = _TESTS / "agents" / "asker.py"
+    return fleet.start("asker", sys.executable, "-I", "-S", str(script), str(log), *options), log
+
+
+def _begin(member: Member) -> None:
+    eventually(lambda: b"ready" in member.output(), "it is ready to ask", within_s=20)
+    with member.pod.connect() as keeper:
+        keeper.ask({"do": "write", "author": "test"}, b"!")
+
+
+def _rounds(log: Path, rounds: int, *, within_s: float) -> list[tuple[bytes, float]]:
+    """What was read in each round and how long that took; in the last what came after all of them."""
+    eventually(lambda: log.exists() and log.read_bytes().count(b"\n") > rounds, "all was asked", within_s=within_s)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [(line["data"].encode("latin-1"), line["ms"]) for line in lines]
+
+
+def _assert_each_answered_once(read: list[tuple[bytes, float]]) -> None:
+    """Exactly one answer to each probe in each round, nothing else, and nothing of another terminal."""
+    for number, (data, _) in enumerate(read[:-1]):
+        rest, counts = data, Counter[bytes]()
+        for answer in asker.ANSWERS:
+            rest, counts[answer] = re.subn(answer, b"", rest)
+        assert set(counts.values()) == {1}, (number, data)
+        assert rest == b"", (number, rest)
+        for answer in set(_XTERM.values()) - {b"\x1b[0n", b"\x1b[1;2R", b"\x1b[?1;2R"}:
+            assert answer not in data, number
+        assert b"\x1bP>|Scrubjay " in data
+        # The place of the cursor, which another terminal does not know.
+        assert f"\x1b[1;{number % 3 + 1}R".encode() in data
+    assert read[-1][0] == b""
+
+
+def _typed(member: Member) -> list[tuple[str, bytes, int | None]]:
+    typed = [record.typed() for record in member.records(Kind.INPUT)]
+    return [(one.author, one.data, one.answers) for one in typed]
+
+
+@pytest.mark.parametrize("viewers", [0, 1, 10])
+def test_s13_each_probe_is_answered_once_however_many_follow(fleet: Fleet, viewers: int) -> None:
+    rounds = sized(20, 200)
+    member, log = _start(fleet, "--wait", "--rounds", str(rounds))
+    for _ in range(viewers):
+        fleet.follow(member)
+    eventually(lambda: _followers(member) == viewers, "all follow", within_s=60)
+
+    with _answering(member):
+        _begin(member)
+        read = _rounds(log, rounds, within_s=sized(60, 600))
+
+        _assert_each_answered_once(read)
+        if viewers == 0:
+            took = sorted(took_ms for _, took_ms in read[:-1])
+            assert took[len(took) // 2] < _WITHIN_MS
+    before = _typed(member)
+    fleet.cli("screen", "asker")
+    fleet.cli("logs", "asker")
+    assert _typed(member) == before
+    assert {author for author, _, _ in before[1:]} == {"terminal"}
+    offsets = [answers for _, _, answers in before[1:]]
+    assert offsets == sorted(set(offsets), key=lambda offset: offset or 0)
+
+
+@pytest.mark.parametrize("persons", [1, 3])
+def test_s13_terminals_of_persons_who_are_attached_answer_nothing(fleet: Fleet, persons: int) -> None:
+    rounds = sized(15, 100)
+    member, log = _start(fleet, "--wait", "--rounds", str(rounds), "--apart", "--settle", "100")
+
+    with _answering(member), ExitStack() as stack:
+        attached = [stack.enter_context(_attached(fleet, member, split=number > 0)) for number in range(persons)]
+        _begin(member)
+        read = _rounds(log, rounds, within_s=sized(60, 600))
+
+        _assert_each_answered_once(read)
+        for person in attached:
+            assert person.asked >= rounds * len(_XTERM)
+    # Nor is anything of it on the tape.
+    assert {author for author, _, _ in _typed(member)} == {"test", "terminal"}
+
+
+@pytest.mark.timeout(sized(180, 1800))
+@pytest.mark.parametrize("with_person", [False, True], ids=["alone", "attached"])
+def test_s13_answers_are_exactly_once_when_the_terminal_is_killed_again_and_again(
+    fleet: Fleet, *, with_person: bool
+) -> None:
+    rounds, kills = sized(150, 1500), sized(4, 40)
+    rng = Random("kills")
+    member, log = _start(fleet, "--wait", "--rounds", str(rounds), "--apart", "--settle", "10")
+
+    with _answering(member) as terminal, ExitStack() as stack:
+        if with_person:
+            stack.enter_context(_attached(fleet, member))
+        _begin(member)
+        for _ in range(kills):
+            done = log.read_bytes().count(b"\n") if log.exists() else 0
+            wanted = min(rounds, done + rng.randint(3, 15))
+            eventually(lambda: log.read_bytes().count(b"\n") >= wanted, "it goes on", within_s=60)  # noqa: B023
+            time.sleep(rng.random() / 50)  # anywhere in a round
+            terminal.kill()
+            terminal.start()
+        read = _rounds(log, rounds, within_s=sized(120, 1200))
+
+        _assert_each_answered_once(read)
+
+
+def test_s13_what_was_asked_before_the_terminal_came_is_answered_once_it_is_there(fleet: Fleet) -> None:
+    member, log = _start(fleet, "--rounds", "1")
+    eventually(lambda: asker.PROBES[-1] in member.output(), "it has asked", within_s=20)
+
+    with _answering(member):
+        read = _rounds(log, 1, within_s=30)
+
+    _assert_each_answered_once(read)
+
+
+def test_s13_without_a_terminal_of_the_pod_the_person_answers(fleet: Fleet) -> None:
+    member, log = _start(fleet, "--wait", "--rounds", "1")
+    with _attached(fleet, member) as person:
+        _begin(member)
+        eventually(lambda: person.asked >= len(_XTERM), "it was asked", within_s=20)
+        person_read = lambda: b"".join(data for _, data, _ in _typed(member))  # noqa: E731
+        eventually(lambda: b"xterm(390)" in person_read(), "it has answered", within_s=20)
+        kill(member.agent_pid, signal.SIGKILL)
+
+    assert not log.exists() or b"Scrubjay" not in log.read_bytes()
+    assert {author.partition(":")[0] for author, _, _ in _typed(member)} == {"test", "person"}
+    assert os.path.exists(member.pod.folder)

@@ -1,0 +1,305 @@
+"""Whatever is sent, however large, is refused quickly, costs the server no memory, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from scrubjay.server.limits import FRAGMENTS_MAX, HEAD_MAX_BYTES, MESSAGE_MAX_BYTES
+from server.frames import BINARY, CLOSE, CONT, PING, TEXT, RawSocket, frame
+from server.house import Answer, House, read_answer
+from server.process import HouseProcess
+
+pytestmark = pytest.mark.anyio
+
+_MEMORY_KIB = 8 << 10
+_QUICKLY_S = 2.0  # 100 ms on a machine that does nothing else
+_UNNOTICED_S = 1.0
+_JSON = ("Content-Type", "application/json")
+
+
+@dataclass(slots=True)
+class _Others:
+    """Somebody who talks to the server all the while."""
+
+    worst_s: float = 0.0
+    rounds: int = 0
+
+
+@asynccontextmanager
+async def _unnoticed(process: HouseProcess) -> AsyncGenerator[None]:
+    """Attack while inside: the memory of the server stays, and so does the speed at which others are answered."""
+    others, bystander = _Others(), await _open(process)
+
+    async def talk() -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            bystander.send(frame(TEXT, b"hello"))
+            assert await bystander.read() == (TEXT, b'{"heard": 5}')
+            others.worst_s = max(others.worst_s, loop.time() - began)
+            others.rounds += 1
+            await asyncio.sleep(0.01)
+
+    before_kib = process.resident_kib()
+    process.forget_peak()
+    talking = asyncio.create_task(talk())
+    try:
+        yield
+        async with asyncio.timeout(5):
+            while others.rounds < 3:
+                await asyncio.sleep(0.01)
+    finally:
+        talking.cancel()
+        await asyncio.wait([talking])
+        bystander.hang_up()
+    assert talking.cancelled()
+    assert others.worst_s < _UNNOTICED_S
+    assert process.peak_kib() - before_kib <= _MEMORY_KIB
+
+
+async def _open(process: HouseProcess, *headers: tuple[str, str]) -> RawSocket:
+    opened = await RawSocket.open(process.port, f"/api/v1/pods/{process.pod}/live", process.bearer, *headers)
+    assert opened.answer.status == 101
+    return opened
+
+
+@pytest.mark.parametrize("claim", [MESSAGE_MAX_BYTES + 1, 16 << 20, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+async def test_s10_a_frame_that_claims_to_be_larger_than_a_message_may_be_is_not_waited_for(
+    house_process: HouseProcess, claim: int
+) -> None:
+    async with _unnoticed(house_process):
+        opened = await _open(house_process)
+
+        opened.send(frame(BINARY, claim=claim))
+
+        assert await opened.closed(within_s=_QUICKLY_S) == 1009
+        opened.hang_up()
+
+
+async def test_s10_a_message_of_16_mib_is_refused_in_one_piece_and_in_many(house_process: HouseProcess) -> None:
+    async with _unnoticed(house_process):
+        whole, pieces = await _open(house_process), await _open(house_process)
+
+        whole.send(frame(BINARY, bytes(16 << 20)))
+        pieces.send(frame(BINARY, bytes(65536), fin=False) + frame(CONT, bytes(65536), fin=False) * 255)
+
+        assert await whole.closed(within_s=_QUICKLY_S) == 1009
+        assert await pieces.closed(within_s=_QUICKLY_S) == 1009
+        whole.hang_up()
+        pieces.hang_up()
+
+
+async def test_s10_the_largest_message_is_taken(house_process: HouseProcess) -> None:
+    opened = await _open(house_process)
+
+    opened.send(frame(BINARY, bytes(MESSAGE_MAX_BYTES)))
+
+    assert await opened.read() == (TEXT, b'{"heard": %d}' % MESSAGE_MAX_BYTES)
+    opened.hang_up()
+
+
+@pytest.mark.parametrize("size", [0, 1])
+async def test_s10_a_message_of_100_000_fragments_is_refused(house_process: HouseProcess, size: int) -> None:
+    async with _unnoticed(house_process):
+        opened = await _open(house_process)
+
+        opened.send(frame(TEXT, b"a" * size, fin=False) + frame(CONT, b"a" * size, fin=False) * 100_000)
+
+        assert await opened.closed(within_s=_QUICKLY_S) == 1009
+        opened.hang_up()
+
+
+async def test_s10_a_message_of_some_fragments_is_taken(house_process: HouseProcess) -> None:
+    opened = await _open(house_process)
+
+    opened.send(frame(TEXT, b"a", fin=False) + frame(CONT, b"a", fin=False) * (FRAGMENTS_MAX - 2) + frame(CONT, b"a"))
+
+    assert await opened.read() == (TEXT, b'{"heard": %d}' % FRAGMENTS_MAX)
+    opened.hang_up()
+
+
+async def test_s10_what_unpacks_to_a_thousand_times_its_size_is_not_unpacked(house_process: HouseProcess) -> None:
+    packer = zlib.compressobj(6, wbits=-15)
+    bomb = packer.compress(bytes(64 << 20)) + packer.flush(zlib.Z_SYNC_FLUSH)
+    assert len(bomb) < (64 << 20) / 1000
+    async with _unnoticed(house_process):
+        opened = await _open(house_process, ("Sec-WebSocket-Extensions", "permessage-deflate; client_max_window_bits"))
+        assert opened.answer.header("sec-websocket-extensions") is None
+
+        opened.send(frame(BINARY, bomb, rsv1=True))
+
+        assert await opened.closed(within_s=_QUICKLY_S) == 1002
+        opened.hang_up()
+
+
+async def test_s10_a_flood_of_small_messages_whose_answers_nobody_reads_costs_no_memory(
+    house_process: HouseProcess,
+) -> None:
+    async with _unnoticed(house_process):
+        opened = await _open(house_process)
+
+        for _ in range(20):
+            opened.send(frame(TEXT, b"a") * 10_000)
+            await asyncio.sleep(0.01)
+
+        opened.hang_up()
+
+
+async def test_s10_a_flood_of_pings_whose_answers_nobody_reads_costs_no_memory(house_process: HouseProcess) -> None:
+    async with _unnoticed(house_process):
+        opened = await _open(house_process)
+        flood = frame(PING, bytes(125)) * 1000
+
+        async with asyncio.timeout(30):
+            for _ in range(100):  # 13 MB of pings, and as much of pongs
+                opened.send(flood)
+                await opened.writer.drain()
+
+        opened.hang_up()
+
+
+async def test_s10_what_comes_after_a_close_costs_no_memory(house_process: HouseProcess) -> None:
+    async with _unnoticed(house_process):
+        opened = await _open(house_process)
+
+        opened.send(frame(CLOSE, b"\x03\xe8") + frame(BINARY, bytes(65536)) * 100)
+
+        assert await opened.closed(within_s=_QUICKLY_S) == 1000
+        opened.hang_up()
+
+
+async def _send_on(process: HouseProcess, start: bytes, piece: bytes, pieces: int) -> tuple[Answer, int]:
+    """Send a request that does not end until there is an answer; that, and how many bytes were taken before."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", process.port)
+    writer.write(start)
+    sent = 0
+
+    async def send() -> None:
+        nonlocal sent
+        for _ in range(pieces):
+            writer.write(piece)
+            await writer.drain()
+            sent += len(piece)
+
+    sending = asyncio.create_task(send())
+    try:
+        return await read_answer(reader), sent
+    finally:
+        sending.cancel()
+        await asyncio.wait([sending])
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("start", "piece", "pieces"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Large: ", b"a" * 65536, 160),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"X-Many: a\r\n" * 5000, 160),
+        (b"GET /", b"a" * 65536, 160),
+        (b"", b"a" * 65536, 160),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a" * 65536, b"a" * 65536, 160),
+    ],
+    ids=["one header", "many headers", "address", "method", "name of a header"],
+)
+async def test_s10_a_head_of_10_mib_is_refused(
+    house_process: HouseProcess, start: bytes, piece: bytes, pieces: int
+) -> None:
+    async with _unnoticed(house_process), asyncio.timeout(_QUICKLY_S):
+        answer, _ = await _send_on(house_process, start, piece, pieces)
+
+        assert answer.status in (431, 400)
+        assert answer.header("connection") == "close"
+
+
+async def test_s10_a_head_that_is_a_little_too_large_is_refused_also_of_a_websocket(house: House) -> None:
+    bearer = await house.bearer()
+
+    for size, statuses in ((4000, (200, 101)), (HEAD_MAX_BYTES, (431, 431))):
+        large = ("X-Large", "a" * size)
+        assert (await house.ask("GET", "/api/v1/me", bearer, large)).status == statuses[0]
+    # The parser of WebSockets has limits of its own, which are smaller.
+    assert (await house.knock("/api/v1/flood", bearer, ("X-Large", "a" * 4000))).status == 101
+
+
+@pytest.mark.parametrize("path", ["/api/v1/pods", "/api/v1/upload"])
+async def test_s10_a_body_of_1_gib_is_not_read_to_its_end(house_process: HouseProcess, path: str) -> None:
+    head = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{house_process.port}", ": ".join(house_process.bearer)]
+    start = "\r\n".join([*head, "Content-Type: application/json", "Transfer-Encoding: chunked", "", ""]).encode()
+    async with _unnoticed(house_process), asyncio.timeout(10):
+        chunk = b"10000\r\n" + bytes(65536) + b"\r\n"
+        answer, sent = await _send_on(house_process, start, chunk, (1 << 30) // 65536)
+
+        assert (answer.status, answer.code) == (413, "too_large")
+        assert sent < 32 << 20
+
+
+async def test_s10_a_body_that_says_it_is_too_large_is_refused_unread(house_process: HouseProcess) -> None:
+    for length in (1 << 20 | 1, 1 << 30, 1 << 62, 10**30):
+        reader, writer = await asyncio.open_connection("127.0.0.1", house_process.port)
+        head = ["POST /api/v1/pods HTTP/1.1", f"Host: 127.0.0.1:{house_process.port}", ": ".join(house_process.bearer)]
+        writer.write("\r\n".join([*head, f"Content-Length: {length}", "Expect: 100-continue", "", ""]).encode())
+        async with asyncio.timeout(_QUICKLY_S):
+            answer = await read_answer(reader)
+        writer.close()
+
+        assert answer.status in (413, 400), length
+
+
+async def test_s10_a_body_as_large_as_its_route_takes_is_read(house: House) -> None:
+    bearer = await house.bearer()
+
+    answer = await house.ask("POST", "/api/v1/upload", bearer, body=bytes(4 << 20))
+    larger = await house.ask("POST", "/api/v1/upload", bearer, body=bytes((4 << 20) + 1))
+
+    assert answer.json == {"bytes": 4 << 20}
+    assert larger.status == 413
+
+
+async def test_s10_json_of_100_000_levels_is_a_mistake_of_the_client(house_process: HouseProcess) -> None:
+    async with _unnoticed(house_process):
+        for body in (b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000):
+            reader, writer = await asyncio.open_connection("127.0.0.1", house_process.port)
+            head = ["POST /api/v1/pods HTTP/1.1", f"Host: 127.0.0.1:{house_process.port}"]
+            head += [": ".join(house_process.bearer), "Content-Type: application/json", f"Content-Length: {len(body)}"]
+            writer.write("\r\n".join([*head, "", ""]).encode() + body)
+            answer = await read_answer(reader)
+            writer.close()
+
+            assert answer.status in (400, 422)
+
+
+async def test_s10_a_request_that_arrives_too_slowly_is_given_up(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrubjay.server.protocols.HEAD_MAX_S", 0.2)
+    monkeypatch.setattr("scrubjay.server.protocols.REST_MAX_S", 0.2)
+    monkeypatch.setattr("scrubjay.server.limits.BODY_MAX_S", 0.2)
+    bearer = ": ".join(await house.bearer())
+    head = f"POST /api/v1/upload HTTP/1.1\r\nHost: 127.0.0.1:{house.port}\r\n{bearer}\r\nContent-Length: 10\r\n\r\n"
+
+    for sent in ("", "GE", "GET / HTTP/1.1\r\nHost: x\r\n", head, head + "12345"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+        writer.write(sent.encode())
+        async with asyncio.timeout(5):
+            answer = await read_answer(reader)
+            assert await reader.read() == b""
+        writer.close()
+
+        assert answer.status == 408, sent
+
+
+async def test_s10_a_request_on_a_used_connection_may_not_be_slow_either(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrubjay.server.protocols.HEAD_MAX_S", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+    writer.write(f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{house.port}\r\n\r\nGET /he".encode())
+
+    async with asyncio.timeout(5):
+        assert (await read_answer(reader)).status == 200
+        assert (await read_answer(reader)).status == 408
+    writer.close()

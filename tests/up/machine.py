@@ -1,0 +1,184 @@
+"""Server and runner as ``scrubjay up`` has them, in the loop of the test, with real pods."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar, cast
+
+import httpx
+from websockets.asyncio.client import ClientConnection, unix_connect
+
+from scrubjay.cli.machinery import RunningServer, link_locally, running_runner, running_server, shared_tapes
+from scrubjay.ids import parse_pod_name
+from scrubjay.pods.home import Home
+from scrubjay.pods.launch import StartRequest, start_pod
+from scrubjay.pods.pod import Pod
+from scrubjay.settings import Settings
+from scrubjay.tape.record import Json
+from scrubjay.wire.viewer import KEYFRAME, OUTPUT, decode_screen
+
+T = TypeVar("T")
+
+
+class Machine:
+    """One machine with everything running."""
+
+    def __init__(self, settings: Settings, server: RunningServer, http: httpx.AsyncClient) -> None:
+        self.settings, self.server, self.http = settings, server, http
+        self.home = Home(settings.data)
+        self._socket = settings.data / "server.sock"
+
+    async def start(self, *argv: str, name: str, size: tuple[int, int] = (80, 24)) -> Pod:
+        """Start a program, as the command line does; returns when the fleet knows it."""
+        request = StartRequest(argv=argv, cwd=Path("/"), cols=size[0], rows=size[1], name=parse_pod_name(name))
+        pod = await asyncio.to_thread(start_pod, self.home, request, self.settings, os.environ)
+        await self.until(lambda: self.is_running(pod), f"{name} is in the fleet")
+        return pod
+
+    def is_running(self, pod: Pod) -> bool:
+        """Whether the fleet has it running."""
+        known = self.server.tower.pods.get(pod.id)
+        return known is not None and known.report.process == "running"
+
+    async def stop(self, pod: Pod) -> None:
+        """End a pod."""
+        await self.post(f"/api/v1/pods/{pod.id}/stop", {"grace_s": 0})
+
+    async def until(self, condition: Callable[[], T], what: str, *, within_s: float = 10.0) -> T:
+        """What a condition gives, once it gives something."""
+        deadline = asyncio.get_running_loop().time() + within_s
+        while not (found := condition()):
+            assert asyncio.get_running_loop().time() < deadline, f"not within {within_s:g} s: {what}"
+            await asyncio.sleep(0.005)
+        return found
+
+    async def get(self, path: str, **query: str | int) -> object:
+        """What the API says."""
+        response = await self.http.get(path, params=query)
+        assert response.status_code == 200, (path, response.status_code, response.text)
+        return response.json()
+
+    async def post(self, path: str, body: Json, **headers: str) -> Json:
+        """Have something done."""
+        response = await self.http.post(path, json=body, headers=headers)
+        assert response.status_code in (200, 201), (path, response.status_code, response.text)
+        return cast(Json, response.json())
+
+    @asynccontextmanager
+    async def look(self, path: str, token: str | None = None) -> AsyncGenerator[Onlooker]:
+        """A WebSocket, over the unix socket; with a token as its owner."""
+        headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+        folder = os.open(self._socket.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            connecting = unix_connect(
+                f"/proc/self/fd/{folder}/{self._socket.name}",
+                f"ws://localhost{path}",
+                additional_headers=headers,
+                compression=None,
+                max_size=None,
+            )
+            connection = await connecting
+        finally:
+            os.close(folder)
+        async with connection:
+            yield Onlooker(connection)
+
+    async def events(self, pod: Pod | None = None, kind: str | None = None) -> list[Json]:
+        """The fleet's changes, of a pod and a kind if given."""
+        answer = cast(Json, await self.get("/api/v1/events", **({"pod": pod.id} if pod is not None else {})))
+        found = cast(list[Json], answer["events"])
+        return [event for event in found if kind is None or event["kind"] == kind]
+
+    async def token(self, role: str, **more: object) -> str:
+        """A new token."""
+        return str((await self.post("/api/v1/tokens", {"role": role, **more}))["token"])
+
+
+class Onlooker:
+    """One end of a WebSocket."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.messages: list[Json] = []
+        self.keyframes: list[bytes] = []
+        self.output = bytearray()  #: since the last keyframe
+        self.offset = 0
+        self.size = (0, 0)
+
+    async def next(self) -> Json | bytes:
+        """The next message: JSON, or the bytes of a binary one."""
+        message = await asyncio.wait_for(self.connection.recv(), 10)
+        if isinstance(message, str):
+            said = cast(Json, json.loads(message))
+            self.messages.append(said)
+            return said
+        kind, self.offset, _, size, data = decode_screen(message)
+        if kind == KEYFRAME:
+            self.keyframes.append(data)
+            self.size = size
+            self.output.clear()
+        else:
+            assert kind == OUTPUT
+            self.output += data
+        return message
+
+    async def until(self, condition: Callable[[], T]) -> T:
+        """Take messages until something is so."""
+        while not (found := condition()):
+            await self.next()
+        return found
+
+    async def told(self, kind: str) -> Json:
+        """The next message of a type."""
+        while True:
+            message = await self.next()
+            if isinstance(message, dict) and message["type"] == kind:
+                return message
+
+    async def say(self, message: Json | bytes) -> None:
+        """Send something."""
+        await self.connection.send(message if isinstance(message, bytes) else json.dumps(message))
+
+    async def take_keyboard(self) -> int:
+        """Take the keyboard; its epoch."""
+        await self.say({"type": "take"})
+        while True:
+            told = await self.told("keyboard")
+            if told["mine"]:
+                return cast(int, told["epoch"])
+
+
+@asynccontextmanager
+async def open_machine(data: Path) -> AsyncGenerator[Machine]:
+    """A machine with an empty data directory; its pods are ended with it."""
+    settings = Settings(data=data, port=0)
+    async with (
+        running_server(settings, shared_tapes(settings)) as server,
+        running_runner(settings, os.environ) as uplink,
+        httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(data / "server.sock")), base_url="http://localhost", timeout=30
+        ) as http,
+    ):
+        linking = asyncio.create_task(link_locally(uplink, server.tower))
+        try:
+            yield Machine(settings, server, http)
+        finally:
+            for pod in Home(data).pods():
+                if pod.alive:
+                    with pod.connect() as keeper:
+                        keeper.send({"do": "stop", "author": "test", "grace_ms": 0})
+            await _until_ended(data)
+            linking.cancel()
+            await asyncio.wait([linking])
+
+
+async def _until_ended(data: Path) -> None:
+    deadline = asyncio.get_running_loop().time() + 10
+    while any(pod.alive for pod in Home(data).pods()):
+        assert asyncio.get_running_loop().time() < deadline, "a pod does not end"
+        await asyncio.sleep(0.01)

@@ -1,0 +1,231 @@
+"""The API with real pods behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from scrubjay.ids import PodId
+from scrubjay.pods.home import Home
+from scrubjay.tape.record import Json
+from up.machine import Machine
+
+pytestmark = pytest.mark.anyio
+
+
+async def _error(machine: Machine, method: str, path: str, body: Json | None = None) -> tuple[int, str, str]:
+    response = await machine.http.request(method, path, json=body)
+    error = response.json()["error"]
+    return response.status_code, error["code"], error["message"]
+
+
+async def test_a_pod_is_started_typed_into_stopped_and_deleted(machine: Machine) -> None:
+    started = await machine.post("/api/v1/pods", {"command": ["cat"], "name": "cat", "cols": 100, "rows": 30})
+    pod = str(started["id"])
+    await machine.post(f"/api/v1/pods/{pod}/input", {"text": "meow", "enter": True})
+    await _until_shown(machine, pod, "meow\nmeow")
+    row = cast(Json, await machine.get("/api/v1/pods/cat"))
+    assert (row["id"], row["cols"], row["rows"], row["argv"]) == (pod, 100, 30, ["cat"])
+    assert (await _error(machine, "DELETE", f"/api/v1/pods/{pod}"))[:2] == (409, "pod_running")
+
+    ended = await machine.post(f"/api/v1/pods/{pod}/stop", {})
+    assert ended == {"process": "exited", "exit_status": 143}
+    assert (await _error(machine, "POST", f"/api/v1/pods/{pod}/input", {"text": "x"}))[:2] == (409, "pod_not_running")
+
+    assert (await machine.http.delete(f"/api/v1/pods/{pod}")).status_code == 200
+    assert (await _error(machine, "GET", f"/api/v1/pods/{pod}"))[:2] == (404, "no_such_pod")
+    assert not (machine.settings.data / "pods" / pod).exists()
+    assert [event["kind"] for event in await _events_of(machine, pod)][-2:] == ["pod.exited", "pod.removed"]
+
+
+async def _events_of(machine: Machine, pod: str) -> list[Json]:
+    return [event for event in await machine.events() if event["pod"] == pod]
+
+
+async def _until_shown(machine: Machine, pod: str, text: str) -> None:
+    shown = ""
+    for _ in range(200):
+        shown = (await machine.http.get(f"/api/v1/pods/{pod}/screen", params={"format": "text"})).text
+        if text in shown:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(shown)
+
+
+async def test_the_past_can_be_asked_for(machine: Machine) -> None:
+    before_us = machine.server.tower.clock.wall_us()
+    pod = str((await machine.post("/api/v1/pods", {"command": ["sleep", "100"], "name": "past"}))["id"])
+    while_us = machine.server.tower.clock.wall_us()
+    await machine.post(f"/api/v1/pods/{pod}/stop", {"grace_s": 0})
+
+    names = {row["name"] for row in cast(list[Json], await machine.get("/api/v1/pods", at=before_us))}
+    assert "past" not in names
+    assert (await _error(machine, "GET", f"/api/v1/pods/{pod}?at={before_us}"))[0] == 404
+    then = cast(Json, await machine.get(f"/api/v1/pods/{pod}/status", at=while_us))
+    now = cast(Json, await machine.get(f"/api/v1/pods/{pod}/status"))
+    assert (then["process"], now["process"], now["exit_status"]) == ("running", "exited", 143)
+    history = cast(list[Json], await machine.get(f"/api/v1/pods/{pod}/status/history"))
+    assert [status["process"] for status in history][-2:] == ["running", "exited"]
+    assert all(one["until_us"] == other["since_us"] for one, other in pairwise(history))
+
+
+async def test_the_same_key_starts_one_pod_and_types_once(machine: Machine) -> None:
+    body: Json = {"command": ["cat"], "name": "once"}
+    answers = await asyncio.gather(
+        *(machine.post("/api/v1/pods", body, **{"Idempotency-Key": "start-1"}) for _ in range(5))
+    )
+    assert len({str(answer["id"]) for answer in answers}) == 1
+    pod = str(answers[0]["id"])
+    typed = await asyncio.gather(
+        *(
+            machine.post(f"/api/v1/pods/{pod}/input", {"text": "once\r"}, **{"Idempotency-Key": "type-1"})
+            for _ in range(5)
+        )
+    )
+    assert len({str(answer) for answer in typed}) == 1
+    await _until_shown(machine, pod, "once\nonce")
+    screen = (await machine.http.get(f"/api/v1/pods/{pod}/screen", params={"format": "text"})).text
+    assert screen.count("once") == 2  # as it was typed, and as cat printed it
+
+
+async def test_a_pod_gets_a_worktree_of_its_own(machine: Machine, tmp_path: Path) -> None:
+    repository = _make_repository(tmp_path / "project")
+    command = ["bash", "-c", "echo changed >> readme; echo new > file; pwd; git branch --show-current; sleep 100"]
+    started = await machine.post("/api/v1/pods", {"command": command, "name": "tree", "repository": str(repository)})
+    row = cast(Json, await machine.get(f"/api/v1/pods/{started['id']}"))
+    assert row["branch"] == "scrubjay/tree"
+    await _until_shown(machine, str(row["id"]), "scrubjay/tree")
+
+    [tree] = cast(list[Json], await machine.get("/api/v1/worktrees"))
+    assert (tree["name"], tree["branch"], tree["unstaged"], tree["untracked"]) == ("tree", "scrubjay/tree", 1, 1)
+    diff = cast(Json, await machine.get("/api/v1/worktrees/tree/diff"))
+    assert (diff["insertions"], diff["deletions"], diff["untracked"]) == (2, 0, ["file"])
+    assert "+changed" in (await machine.http.get("/api/v1/worktrees/tree/patch")).text
+    assert (await _error(machine, "DELETE", "/api/v1/worktrees/tree"))[:2] == (409, "pod_running")
+
+    await machine.post(f"/api/v1/pods/{row['id']}/stop", {"grace_s": 0})
+    assert (await _error(machine, "DELETE", "/api/v1/worktrees/tree"))[:2] == (409, "worktree_dirty")
+    assert (await machine.http.delete("/api/v1/worktrees/tree", params={"force": "true"})).status_code == 200
+    assert await machine.get("/api/v1/worktrees") == []
+    assert (repository / "readme").read_text() == "hello\n"
+
+
+def _make_repository(path: Path) -> Path:
+    path.mkdir()
+    (path / "readme").write_text("hello\n")
+    for words in (
+        ("init", "-q", "-b", "main"),
+        ("add", "."),
+        ("-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "first"),
+    ):
+        subprocess.run(["git", *words], cwd=path, check=True)
+    return path
+
+
+async def test_a_start_that_fails_leaves_nothing(machine: Machine, tmp_path: Path) -> None:
+    repository = _make_repository(tmp_path / "project")
+    before = {pod.id for pod in Home(machine.settings.data).pods()}
+
+    status, code, message = await _error(
+        machine, "POST", "/api/v1/pods", {"command": ["/no/such"], "name": "fails", "repository": str(repository)}
+    )
+
+    assert (status, code) == (400, "start_failed")
+    assert "/no/such" in message
+    assert {pod.id for pod in Home(machine.settings.data).pods()} == before
+    trees = cast(list[Json], await machine.get("/api/v1/worktrees"))
+    assert "fails" not in {tree["name"] for tree in trees}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({}, "nothing to run"),
+        ({"agent": "hal"}, "no agent 'hal'"),
+        ({"command": ["cat"], "name": "../x"}, "cannot be a pod's name"),
+        ({"command": ["cat"], "cols": 1}, "too small"),
+        ({"command": ["cat"], "branch": "b"}, "no repository"),
+        ({"command": ["cat"], "repository": "/no/such/place"}, "/no/such/place"),
+        ({"command": ["cat"], "environment": {"A=B": "x"}}, "environment variable"),
+        ({"command": ["cat"], "session": "nope"}, "is not a session id"),
+        ({"command": "cat"}, "command"),
+        ({"command": ["cat"], "surprise": 1}, "surprise"),
+    ],
+)
+async def test_a_bad_start_is_refused_with_what_is_wrong(machine: Machine, body: Json, said: str) -> None:
+    status, _, message = await _error(machine, "POST", "/api/v1/pods", body)
+
+    assert status == 400
+    assert said in message
+
+
+async def test_the_tape_comes_byte_for_byte_in_portions(machine: Machine) -> None:
+    pod = str((await machine.post("/api/v1/pods", {"command": ["seq", "1", "20000"], "name": "bytes"}))["id"])
+    folder = machine.settings.data / "pods" / pod
+    await machine.until(lambda: (folder / "end.json").exists(), "it ended")
+    data = b""
+    while True:
+        response = await machine.http.get(f"/api/v1/pods/{pod}/tape", params={"offset": len(data), "limit": 40_000})
+        data += response.content
+        if len(data) == int(response.headers["scrubjay-end"]) and response.headers["scrubjay-complete"] == "true":
+            break
+
+    tape = Home(machine.settings.data).find(pod).tape()
+    assert len(data) == tape.end
+    assert b"".join(record.payload for record in tape.records())[:50] in data or b"20000" in data
+
+
+async def test_screens_come_in_every_format_and_at_any_instant(machine: Machine) -> None:
+    command = ["bash", "-c", "printf '\\033[31mred\\033[0m\\n'; sleep 0.4; echo later; sleep 100"]
+    pod = str((await machine.post("/api/v1/pods", {"command": command, "name": "screens"}))["id"])
+    await _until_shown(machine, pod, "later")
+
+    async def screen(**query: str) -> str:
+        response = await machine.http.get(f"/api/v1/pods/{pod}/screen", params=query)
+        assert response.status_code == 200
+        return response.text
+
+    assert "later" not in await screen(format="text", at="0.2s")
+    assert "\x1b[31mred" in (await screen(format="ansi")).replace("\x1b[0;31m", "\x1b[31m")
+    assert "<!doctype html>" in await screen(format="html")
+    assert "\x1bc" in await screen(format="vt")
+    parsed = cast(Json, await machine.get(f"/api/v1/pods/{pod}/screen"))
+    assert cast(list[Json], parsed["lines"])[0]["text"] == "red"
+    assert (await _error(machine, "GET", f"/api/v1/pods/{pod}/screen?at=never"))[:2] == (400, "bad_instant")
+
+
+async def test_what_was_shown_is_found(machine: Machine) -> None:
+    pod = str((await machine.post("/api/v1/pods", {"command": ["echo", "a zebra crossing"], "name": "zebra"}))["id"])
+    await machine.until(lambda: machine.server.tower.pods[PodId(pod)].over, "it ended")
+
+    [hit] = cast(list[Json], await machine.get("/api/v1/search", q="zebra"))
+
+    assert (hit["pod"], hit["name"], hit["text"]) == (pod, "zebra", "a zebra crossing")
+    screen = await machine.http.get(f"/api/v1/pods/{pod}/screen", params={"format": "text", "at": f"@{hit['offset']}"})
+    assert "zebra" in screen.text
+    assert await machine.get("/api/v1/search", q="zebra", pod="screens") == []
+
+
+async def test_the_timeline_has_the_marks(machine: Machine) -> None:
+    pod = str((await machine.post("/api/v1/pods", {"command": ["cat"], "name": "line"}))["id"])
+    await machine.post(f"/api/v1/pods/{pod}/mark", {"label": "here"})
+
+    line = cast(Json, await machine.get(f"/api/v1/pods/{pod}/timeline", parts=10))
+
+    assert len(cast(list[float], line["density"])) == 10
+    assert [mark["label"] for mark in cast(list[Json], line["marks"])] == ["here"]
+
+
+async def test_openapi_describes_every_route_and_metrics_count(machine: Machine) -> None:
+    described = cast(Json, await machine.get("/api/v1/openapi.json"))
+    paths = cast(Json, described["paths"])
+    assert "/api/v1/pods/{pod}/screen" in paths
+    assert len(paths) >= 20
+    metrics = (await machine.http.get("/metrics")).text
+    assert "scrubjay_runners 1.0" in metrics
+    assert 'scrubjay_pods{process="running"}' in metrics
