@@ -12,12 +12,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
-from zlib import crc32
 
 from scrubjay.errors import DiskFull, TapeDiverged
 from scrubjay.ids import PodId
 from scrubjay.store.tapes import Held, Synced
-from scrubjay.tape.format import CHECK_BYTES, peek_record, skim_records, tape_salt
+from scrubjay.tape.format import peek_record, skim_records, tape_salt
+from scrubjay.tape.raw_bytes import fingerprint
 
 Fate = Literal["Done", "ExecuteAndTimeout", "Timeout", "Unavailable", "Partial"]
 FAULTS: tuple[Fate, ...] = ("ExecuteAndTimeout", "Timeout", "Unavailable", "Partial")
@@ -35,7 +35,7 @@ class FaultyStore:
         """How much there is."""
         self._fail_before(self._draw())
         data = self.data[pod]
-        return Held(len(data), self.synced[pod], crc32(data[-CHECK_BYTES:]))
+        return Held(len(data), self.synced[pod], fingerprint(bytes(data)))
 
     def append(self, pod: PodId, offset: int, records: bytes) -> int:
         """Add whole records: what is there is skipped, what does not follow is not taken."""
@@ -73,7 +73,7 @@ class FaultyStore:
         """Lose some of what was not synced; what is left ends with a record."""
         for pod, data in self.data.items():
             ends = [self.synced[pod]]
-            while (peeked := peek_record(data, ends[-1])) is not None:
+            while (peeked := peek_record(bytes(data), ends[-1])) is not None:
                 ends.append(ends[-1] + peeked[0])
             del data[rng.choice(ends) :]
 

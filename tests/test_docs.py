@@ -84,7 +84,7 @@ def test_every_promise_names_a_test_that_exists() -> None:
 
     assert len(named) >= 12
     for file, test in named:
-        assert re.search(rf"^def {test}\(", (_ROOT / file).read_text(), re.MULTILINE), f"{file}::{test}"
+        assert re.search(rf"^(async )?def {test}\(", (_ROOT / file).read_text(), re.MULTILINE), f"{file}::{test}"
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

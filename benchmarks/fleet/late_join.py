@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from benchmarks.family import CommandFailed
 from benchmarks.fleet.live_socket import BINARY, KEYFRAME, LiveSocket, screen_header
 from benchmarks.fleet.server import Server, running_server, wait_until
 from benchmarks.fleet.stamps import made_ns
@@ -67,7 +68,13 @@ def measure(plan: Plan) -> Report:
 def _filled(server: Server, stream: str, size_bytes: int) -> Pod:
     """A pod that has shown so much, and goes on."""
     pod = server.start_speaker("fill", size_bytes, BURST_BYTES, TICKS_PER_S, stream=stream)
-    wait_until(lambda: server.known_ends()[pod.id] >= size_bytes, _FILLED_WITHIN_S, "a pod to show enough")
+
+    def filled() -> bool:
+        if not pod.alive:
+            raise CommandFailed("the program of a pod has failed")
+        return server.known_ends()[pod.id] >= size_bytes
+
+    wait_until(filled, _FILLED_WITHIN_S, "a pod to show enough")
     return pod
 
 

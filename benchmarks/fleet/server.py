@@ -46,8 +46,9 @@ class Extent:
 class Server:
     """One that runs, with its runner."""
 
-    def __init__(self, folder: Path, url: str, pid: int, streams: Path) -> None:
-        self.folder, self.url, self.pid = folder, url, pid
+    def __init__(self, folder: Path, pid: int, streams: Path) -> None:
+        self.folder, self.pid = folder, pid
+        self.url = ""  #: known once it is up
         self.client = Client(None, None, folder / "server.sock")
         self._streams = streams
         self._numbers = count(1)
@@ -124,68 +125,56 @@ class Server:
         return float(found[1])
 
     def stop_pods(self) -> None:
-        """End all of them; those that have ended are none of its business."""
-
-        def stop(pod: PodId) -> None:
-            with suppress(ScrubjayError):
-                self.client.post(pod_path(pod, "stop"), {"grace_s": 0})
-
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            list(threads.map(stop, self.known_ends()))
+        """End all of them, by their keepers, whether the server lives or not."""
+        folder = self.folder / "pods"
+        pods = [pod for path in folder.iterdir() if (pod := read_pod(path)) is not None] if folder.exists() else []
+        for pod in pods:
+            with suppress(ScrubjayError), pod.connect() as keeper:
+                keeper.send({"do": "stop", "author": "benchmark", "grace_ms": 0})
+        wait_until(lambda: not any(pod.alive for pod in pods), _DOWN_WITHIN_S, "keepers to end")
 
 
 @contextmanager
 def running_server(plan: Plan) -> Generator[Server]:
-    """A server in an empty folder; in the end it, its pods and the folder are gone."""
+    """A server in an empty folder; in the end it, its pods and the folder are gone. CommandFailed if it dies."""
     adopt_orphans()
     folder = plan.folder / "run"
     folder.mkdir()
-    said, log = folder / "said.json", folder / "log"
+    said, log = folder / "said.json", folder / "server.log"
     argv = [str(SCRUBJAY), "--data", str(folder / "data"), "up", "--port", "0", "--json"]
     with said.open("wb") as out, log.open("wb") as err:
         process = subprocess.Popen(argv, env=dict(plan.environ), stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+    server = Server(folder / "data", process.pid, folder)
     try:
-        server = Server(folder / "data", _await_url(process, said, log), process.pid, folder)
-        try:
-            yield server
-        finally:
-            if process.poll() is None:
-                server.stop_pods()
+        server.url = _await_url(process, said)
+        yield server
     finally:
-        process.send_signal(signal.SIGTERM)
-        _await_end(process)
-        _await_keepers(folder / "data" / "pods")
+        died = process.poll()
+        server.stop_pods()
+        _end(process)
         reap_ended()
+        last_words = log.read_text(errors="replace").strip()[-1000:]
         shutil.rmtree(folder)
+        if died is not None:
+            raise CommandFailed(f"scrubjay up ended with {died}: {last_words}")
 
 
-def _await_url(process: subprocess.Popen[bytes], said: Path, log: Path) -> str:
-    url = ""
+def _await_url(process: subprocess.Popen[bytes], said: Path) -> str:
+    def is_up() -> bool:
+        return process.poll() is not None or said.read_bytes().endswith(b"}\n")
 
-    def up() -> bool:
-        nonlocal url
-        if process.poll() is not None:
-            raise CommandFailed(f"scrubjay up ended with {process.returncode}: {log.read_text()[-300:].strip()}")
-        with suppress(ValueError):
-            url = json.loads(said.read_bytes())["url"]
-        return bool(url)
-
-    wait_until(up, _UP_WITHIN_S, "scrubjay up")
-    return url
+    wait_until(is_up, _UP_WITHIN_S, "scrubjay up")
+    return json.loads(said.read_bytes())["url"]
 
 
-def _await_end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
     try:
         process.wait(_DOWN_WITHIN_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
         raise
-
-
-def _await_keepers(folder: Path) -> None:
-    pods = [pod for path in folder.iterdir() if (pod := read_pod(path)) is not None] if folder.exists() else []
-    wait_until(lambda: not any(pod.alive for pod in pods), _DOWN_WITHIN_S, "keepers to end")
 
 
 def wait_until(done: Callable[[], bool], within_s: float, what: str) -> None:

@@ -1,6 +1,7 @@
 """A link between two programs that a test can cut, silence, slow down and count.
 
-It is a TCP proxy in a thread of its own: whoever is told its port gets to the target as long as the link is up.
+It is a TCP proxy in a thread of its own: whoever is told its port gets to the target as long as the link is up. Like
+a proxy for HTTP it names the target in the Host header of a connection's first request, and changes nothing else.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from pathlib import Path
+from typing import Literal
 
-_T = TypeVar("_T")
+from chaos.machine import sockets_of
 
 _READ_BYTES = 64 << 10
 _LINGER_NONE = struct.pack("ii", 1, 0)  # closing is a reset, as when a machine in between forgets a connection
 _STOP_S = 10.0
+_ESTABLISHED = "01"
 
 LinkState = Literal["up", "down", "silent"]
 
@@ -186,6 +189,8 @@ class Proxy:
                     if passage.silent:
                         continue
                     if outward:
+                        if not passage.sent_bytes:
+                            data = data.replace(b":%d\r\n" % self.port, b":%d\r\n" % (self.target or 0), 1)
                         passage.sent_bytes += len(data)
                     else:
                         passage.received_bytes += len(data)
@@ -235,3 +240,14 @@ def open_proxy(target: int | None = None) -> Generator[Proxy]:
         yield proxy
     finally:
         proxy.close()
+
+
+def connections_to(pid: int, port: int) -> list[str]:
+    """The inodes of the TCP connections that a process has to a port of this machine."""
+    mine = sockets_of(pid)
+    found: list[str] = []
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, _, remote, state, *_, inode = line.split()[:10]
+        if state == _ESTABLISHED and int(remote.rpartition(":")[2], 16) == port and inode in mine:
+            found.append(inode)
+    return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cli.conftest import Jay
 from fake_clock import FakeClock
 from scrubjay.clock import SystemClock
 from scrubjay.server.limits import Failures
@@ -57,3 +58,13 @@ def house_process(tmp_path_factory: pytest.TempPathFactory) -> Generator[HousePr
     """A server in a process of its own."""
     with open_house_process(tmp_path_factory.mktemp("process")) as opened:
         yield opened
+
+
+@pytest.fixture
+def jay(tmp_path: Path) -> Generator[Jay]:
+    """The command line; what it has started is ended."""
+    (tmp_path / "work").mkdir()
+    runner = Jay(tmp_path / "data", tmp_path / "work")
+    yield runner
+    for pod in runner.json("ps"):
+        runner("stop", pod["id"], "--grace", "0")

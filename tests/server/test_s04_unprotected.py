@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import Jay
 from scrubjay.errors import BadInput, BadSetting, CannotListen
 from scrubjay.server.listeners import Listeners, check_bind
 from server.house import House, free_socket
@@ -42,6 +43,15 @@ def test_s4_loopback_needs_no_tls(host: str) -> None:
 def test_s4_listening_checks_the_address_first() -> None:
     with pytest.raises(BadSetting):
         Listeners().open_tcp("0.0.0.0", 0, tls=False)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.test"])
+def test_s4_up_refuses_to_start_where_it_could_be_overheard(jay: Jay, host: str) -> None:
+    error = jay.error("up", "--port", "0", "--host", host, code=2)
+
+    assert f"will not listen on {host} without TLS" in error
+    assert "tls_cert" in error
+    assert not list(jay.data.rglob("*.sock"))
 
 
 @pytest.mark.anyio

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -15,55 +10,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from cli.conftest import Jay
+from server.up import open_up
 
 _AGENT = "env; cat /proc/self/environ; echo done; sleep 600"
-
-
-@dataclass(frozen=True, slots=True)
-class _Up:
-    """A running ``scrubjay up``."""
-
-    jay: Jay
-    url: str
-    login: str
-    log: Path
-
-
-@contextmanager
-def _up(jay: Jay, *, token: str | None = None) -> Generator[_Up]:
-    log = jay.work / "log"
-    # The command line takes a token from its environment, and so does a shell that starts the server.
-    environment = {**jay.env, "SCRUBJAY_LOG_LEVEL": "debug", **({"SCRUBJAY_TOKEN": token} if token else {})}
-    with (
-        log.open("ab") as file,
-        subprocess.Popen(
-            [*jay.argv, "up", "--port", "0", "--json"],
-            cwd=jay.work,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=file,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        told = ""
-        while not told.endswith("}\n"):
-            told += process.stdout.readline().decode()
-        said = json.loads(told)
-        try:
-            yield _Up(jay, said["url"], said["login"], log)
-        finally:
-            process.terminate()
-            assert process.wait(30) == 0
-
-
-@pytest.fixture
-def jay(tmp_path: Path) -> Generator[Jay]:
-    work = tmp_path / "work"
-    work.mkdir()
-    runner = Jay(tmp_path / "data", work)
-    yield runner
-    for pod in runner.json("ps"):
-        runner("stop", pod["id"], "--grace", "0")
 
 
 def _places(canary: str) -> list[str]:
@@ -85,7 +34,7 @@ def _files(folder: Path, canary: str) -> list[str]:
 
 
 def test_s5_a_token_that_went_through_everything_is_found_nowhere(jay: Jay) -> None:
-    with _up(jay) as up:
+    with open_up(jay) as up:
         made = jay("token", "create", "--role", "operator", "--name", "canary")
         token = made.stdout.decode().strip()
         secret = token.split("_")[2]
@@ -139,9 +88,9 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes, list[s
     root = tmp_path_factory.mktemp("around")
     (root / "work").mkdir()
     jay = Jay(root / "data", root / "work")
-    with _up(jay):
+    with open_up(jay):
         token = jay("token", "create", "--role", "operator").stdout.decode().strip()
-    with _up(jay, token=token) as up:
+    with open_up(jay, token=token) as up:
         with httpx.Client(base_url=up.url, trust_env=False, headers={"Authorization": f"Bearer {token}"}) as client:
             client.post("/api/v1/pods", json={"command": ["sh", "-c", _AGENT], "name": "canary"}).raise_for_status()
         jay.wait_for(lambda: b"done" in jay("logs", "canary").stdout)
@@ -171,7 +120,7 @@ def test_s5_a_token_in_the_servers_environment_is_not_handed_on_to_its_own_proce
 
 
 def test_s5_a_login_code_is_in_no_log_and_no_file(jay: Jay) -> None:
-    with _up(jay) as up, httpx.Client(trust_env=False) as client:
+    with open_up(jay) as up, httpx.Client(trust_env=False) as client:
         code = up.login.partition("code=")[2]
         entered = client.get(up.login)
         again = client.get(up.login)

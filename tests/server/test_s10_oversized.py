@@ -7,13 +7,18 @@ import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
+import httpx
 import pytest
+from websockets.asyncio.client import connect
 
+from cli.conftest import Jay
 from scrubjay.server.limits import FRAGMENTS_MAX, HEAD_MAX_BYTES, MESSAGE_MAX_BYTES
 from server.frames import BINARY, CLOSE, CONT, PING, TEXT, RawSocket, frame
 from server.house import Answer, House, read_answer
 from server.process import HouseProcess
+from server.up import Up, open_up
 
 pytestmark = pytest.mark.anyio
 
@@ -303,3 +308,72 @@ async def test_s10_a_request_on_a_used_connection_may_not_be_slow_either(
         assert (await read_answer(reader)).status == 200
         assert (await read_answer(reader)).status == 408
     writer.close()
+
+
+@pytest.fixture
+async def asked_up(jay: Jay) -> AsyncGenerator[tuple[Up, httpx.AsyncClient, str]]:
+    """The whole server, an operator who asks it, and the id of a pod."""
+    with open_up(jay) as up:
+        token = jay("token", "create", "--role", "operator").stdout.decode().strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(base_url=up.url, trust_env=False, headers=headers, timeout=30) as client:
+            started = await client.post("/api/v1/pods", json={"command": ["cat"], "name": "cat"})
+            yield up, client, started.json()["id"]
+            jay("stop", "cat", "--grace", "0")
+
+
+async def test_s10_a_terminal_of_65_535_by_65_535_is_not_made(asked_up: tuple[Up, httpx.AsyncClient, str]) -> None:
+    up, client, pod = asked_up
+    live = f"{up.url.replace('http', 'ws')}/api/v1/pods/{pod}/live"
+    before_kib = _tree_kib(up.pid)
+
+    sizes = [(65_535, 65_535), (65_536, 65_536), (1 << 31, 1 << 31), (1 << 80, 1), (0, 0), (-1, -1)]
+    for cols, rows in sizes:
+        for path, more in ((f"/api/v1/pods/{pod}/resize", {}), ("/api/v1/pods", {"command": ["cat"]})):
+            answer = await client.post(path, json={"cols": cols, "rows": rows, **more})
+            assert answer.status_code == 400, (path, cols, rows, answer.text)
+    async with connect(live, additional_headers=dict(client.headers)) as viewer:
+        await viewer.send('{"type": "take"}')
+        await viewer.send('{"type": "resize", "cols": 65535, "rows": 65535}')
+        async with asyncio.timeout(20):
+            while not isinstance(message := await viewer.recv(), str) or '"refusal"' not in message:
+                continue
+    assert "65535x65535" in message
+    assert _tree_kib(up.pid) - before_kib < 4 * _MEMORY_KIB
+    shown = (await client.get(f"/api/v1/pods/{pod}")).json()
+    assert (shown["cols"], shown["rows"]) == (120, 36)
+
+
+async def test_s10_nonsense_on_every_websocket_closes_it_and_nothing_else(
+    asked_up: tuple[Up, httpx.AsyncClient, str],
+) -> None:
+    up, client, pod = asked_up
+    bearer = {"Authorization": client.headers["Authorization"]}
+    made = await client.post("/api/v1/tokens", json={"role": "runner"})
+    runner = {"Authorization": f"Bearer {made.json()['token']}"}
+    nonsense: list[str | bytes] = ["", "[" * 100_000, '{"type":' * 100_000, "null", '{"type": "nothing"}', "\x00"]
+    nonsense += [b"", b"\x91" * 100_000, b"\xc1", bytes(1000)]
+
+    for path, headers, closes in (
+        (f"/api/v1/pods/{pod}/live", bearer, False),
+        (f"/api/v1/pods/{pod}/replay", bearer, False),
+        ("/api/v1/fleet", bearer, False),
+        ("/api/v1/runner", runner, True),
+    ):
+        for said in nonsense:
+            async with connect(f"{up.url.replace('http', 'ws')}{path}", additional_headers=headers) as opened:
+                await opened.send(said)
+                if closes or (isinstance(said, str) and "fleet" not in path):
+                    async with asyncio.timeout(20):
+                        await opened.wait_closed()
+                    assert opened.close_code in (1007, 1008, 4403), (path, said[:20])
+    assert (await client.get("/api/v1/me")).status_code == 200
+    assert "Traceback" not in up.log.read_text()
+
+
+def _tree_kib(pid: int) -> int:
+    """The memory of a process and of those it has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    own = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+    return own + sum(_tree_kib(int(child)) for child in children)

@@ -18,6 +18,10 @@ def command(context: Context, pod: str) -> int:
 
     Press ctrl-\\ twice, or close the terminal, to leave it running again.
     """
+    if context.server is not None:
+        from scrubjay.cli.remote_terminal import join_elsewhere
+
+        return join_elsewhere(context.client, pod)
     found = context.home.find(pod)
     size = terminal_size()
     if size is not None:

@@ -63,6 +63,23 @@ class Context:
 
         return Client(None, None, (data if data is not None else self.settings.data) / "server.sock")
 
+    def require_here(self, command: str) -> None:
+        """BadInput for a command that is about this machine's own files, where a server was named."""
+        if self.server is not None:
+            hint = "leave --server out, or run it there"
+            raise BadInput(f"'{command}' is about the recordings of this machine", hint=hint)
+
+    def with_recordings_of(self, *pods: str) -> Context:
+        """Where the recordings of pods are at hand: here, or brought here from the server that was named."""
+        if self.server is None:
+            return self
+        from scrubjay.cli.remote import bring_recording
+
+        brought = Context(self.settings, config=self.config)
+        for pod in pods:
+            brought.home = bring_recording(self, pod)
+        return brought
+
     @property
     def author(self) -> str:
         """Who types, as the tape names them."""

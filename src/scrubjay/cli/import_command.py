@@ -19,6 +19,7 @@ from scrubjay.pods.importing import import_pod
 @pass_context
 def command(context: Context, file: Path, name: str | None, *, accept_truncated: bool, as_json: bool) -> None:
     """Import an asciicast (version 1, 2 or 3) as a pod that has ended."""
+    context.require_here("import")
     size = file.stat().st_size if file.is_file() else 0
     with progress(f"importing {file.name}", size) as step:
         pod, imported = import_pod(

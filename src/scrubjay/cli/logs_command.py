@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 
 import click
@@ -15,6 +16,8 @@ from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Record
 from scrubjay.tape.stream import RecordStream
 
+_LOOK_AGAIN_S = 0.5
+
 
 @click.command("logs")
 @pod_argument
@@ -23,10 +26,9 @@ from scrubjay.tape.stream import RecordStream
 @pass_context
 def command(context: Context, pod: str, *, follow: bool, raw: bool) -> None:
     """Print what a pod has shown: its text, with colours on a terminal, and nothing that could act on it."""
-    found = context.home.find(pod)
     out = sys.stdout.buffer
     inert = InertFilter(colours=sys.stdout.isatty())
-    for record in _records(found, follow=follow):
+    for record in _elsewhere(context, pod, follow=follow) if context.server else _here(context, pod, follow=follow):
         if record.kind == Kind.OUTPUT:
             out.write(record.payload if raw else inert.feed(record.payload))
             if follow:
@@ -36,7 +38,20 @@ def command(context: Context, pod: str, *, follow: bool, raw: bool) -> None:
     out.flush()
 
 
-def _records(pod: Pod, *, follow: bool) -> Iterator[Record]:
+def _elsewhere(context: Context, raw: str, *, follow: bool) -> Iterator[Record]:
+    """Records of a pod of another machine, brought here again and again while it runs."""
+    offset, ended = 0, False
+    while not ended:
+        for record in context.with_recordings_of(raw).home.find(raw).tape().records(offset):
+            offset, ended = record.end, record.kind == Kind.SEAL
+            yield record
+        if not follow:
+            return
+        time.sleep(0 if ended else _LOOK_AGAIN_S)
+
+
+def _here(context: Context, raw: str, *, follow: bool) -> Iterator[Record]:
+    pod = context.home.find(raw)
     tape = pod.tape()
     offset = 0
     for record in tape.records():

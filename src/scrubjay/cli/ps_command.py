@@ -23,6 +23,11 @@ _HEADINGS = ("NAME", "ID", "STATE", "AGE", "TAPE", "UNSYNCED", "COMMAND")
 @pass_context
 def command(context: Context, *, show_all: bool, as_json: bool) -> None:
     """List the pods that run, and those that were lost."""
+    if context.server is not None:
+        from scrubjay.cli.remote import list_elsewhere
+
+        list_elsewhere(context, show_all=show_all, as_json=as_json)
+        return
     observed = context.home.observe(context.home.pods())
     shown = [(pod, seen) for pod, seen in observed if show_all or seen.state not in ("exited", "imported")]
     if as_json:
@@ -36,7 +41,7 @@ def command(context: Context, *, show_all: bool, as_json: bool) -> None:
             err=True,
         )
         return
-    _print_table([_HEADINGS, *(_row(pod, seen) for pod, seen in shown)])
+    print_table([_HEADINGS, *(_row(pod, seen) for pod, seen in shown)])
 
 
 def describe(pod: Pod, seen: Observation) -> Json:
@@ -78,17 +83,18 @@ def _row(pod: Pod, seen: Observation) -> tuple[str, ...]:
         human_span(until - pod.created_us / 1e6),
         human_bytes(_stored_bytes(pod)),
         f"{unsynced // 1000} ms" if isinstance(unsynced, int) else "-",
-        _one_line(pod.argv),
+        one_line(pod.argv),
     )
 
 
-def _one_line(argv: tuple[str, ...]) -> str:
+def one_line(argv: tuple[str, ...]) -> str:
     """A command as a person would type it, without anything that could act on their terminal."""
     line = " ".join(shlex.join(argv).split())
     return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
-def _print_table(rows: list[tuple[str, ...]]) -> None:
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    """Columns for people, cut at the edge of their terminal."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for row in rows:

@@ -20,6 +20,7 @@ def command(context: Context, pods: tuple[str, ...], *, every: bool, as_json: bo
 
     Both are made by themselves when a recording is first looked at or searched; deleting them loses nothing.
     """
+    context.require_here("reindex")
     if every == bool(pods):
         raise BadInput("which pods?", hint="name some, or give --all")
     found = context.home.pods() if every else [context.home.find(pod) for pod in pods]

@@ -16,6 +16,11 @@ def command(context: Context, pods: tuple[str, ...], *, as_json: bool) -> None:
     """Delete pods that have ended, with their tapes. This cannot be undone."""
     if not pods:
         raise BadInput("there is nothing to delete", hint="name one or more pods that have ended")
+    if context.server is not None:
+        from scrubjay.cli.remote import remove_elsewhere
+
+        remove_elsewhere(context, pods, as_json=as_json)
+        return
     found = [context.home.find(pod) for pod in pods]
     removed: list[str] = []
     for pod in found:

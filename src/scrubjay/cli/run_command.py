@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from scrubjay.errors import BadInput
 from scrubjay.ids import parse_pod_name
 from scrubjay.pods.launch import StartRequest, start_pod
 from scrubjay.pods.pod import Pod
+
+if TYPE_CHECKING:
+    from scrubjay.wire.messages import Start
 
 _SIZE_WITHOUT_TERMINAL = (120, 36)
 _LOST = 1
@@ -24,8 +28,14 @@ _LOST = 1
 @click.option("--cwd", type=click.Path(path_type=Path), metavar="DIR", help="Run the program in this directory.")
 @click.option("--cols", type=int, metavar="C", help="Columns of the pod's terminal.")
 @click.option("--rows", type=int, metavar="R", help="Rows of the pod's terminal.")
+@click.option("--repo", "repository", metavar="REPO", help="Give it a git worktree of its own of this path or URL.")
+@click.option("--branch", metavar="B", help="The worktree's branch; by default a new one named after the pod.")
+@click.option("--base", metavar="COMMIT", help="Where a new branch begins; by default where the repository is.")
+@click.option("--agent", metavar="A", help="Run an agent by its name: claude, codex, gemini, opencode, aider, …")
+@click.option("--prompt", metavar="TEXT", help="What to tell the agent first.")
+@click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Set a variable for the program.")
 @json_option
-@click.argument("command", nargs=-1, required=True, metavar="-- COMMAND [ARG]...", type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, metavar="-- COMMAND [ARG]...", type=click.UNPROCESSED)
 @pass_context
 def command(
     context: Context,
@@ -33,6 +43,12 @@ def command(
     cwd: Path | None,
     cols: int | None,
     rows: int | None,
+    repository: str | None,
+    branch: str | None,
+    base: str | None,
+    agent: str | None,
+    prompt: str | None,
+    environment: tuple[str, ...],
     command: tuple[str, ...],
     *,
     detach: bool,
@@ -45,22 +61,79 @@ def command(
     """
     if as_json and not detach:
         raise BadInput("--json would mix with what the program shows", hint="add --detach, or leave --json out")
+    if not command and agent is None:
+        raise BadInput("there is nothing to run", hint="give a command after --, or --agent NAME")
     here = terminal_size() or _SIZE_WITHOUT_TERMINAL
-    request = StartRequest(
+    cols, rows = cols if cols is not None else here[0], rows if rows is not None else here[1]
+    plain = repository is None and branch is None and base is None and agent is None and prompt is None
+    if context.server is None and plain and not environment:
+        # The way every keystroke-counting user starts pods: without what only worktrees and agents need loaded.
+        request = StartRequest(
+            argv=command,
+            cwd=cwd.absolute() if cwd is not None else Path.cwd(),
+            cols=cols,
+            rows=rows,
+            name=parse_pod_name(name) if name is not None else None,
+        )
+        return _go_on(context, start_pod(context.home, request, context.settings, os.environ), detach, as_json)
+    from scrubjay.wire.messages import Start
+
+    wanted = Start(
         argv=command,
-        cwd=cwd.absolute() if cwd is not None else Path.cwd(),
-        cols=cols if cols is not None else here[0],
-        rows=rows if rows is not None else here[1],
-        name=parse_pod_name(name) if name is not None else None,
+        agent=agent,
+        prompt=prompt,
+        name=name,
+        cwd=_cwd(context, cwd, repository),
+        repository=_repository(context, repository),
+        branch=branch,
+        base=base,
+        environment=dict(_variable(word) for word in environment),
+        cols=cols,
+        rows=rows,
     )
-    pod = start_pod(context.home, request, context.settings, os.environ)
-    if detach:
-        if as_json:
-            emit({"id": pod.id, "name": pod.name, "session": pod.session})
-        else:
-            click.echo(pod.name)
-        return 0
-    return report(pod, join(pod, context.author, from_start=True))
+    if context.server is not None:
+        from scrubjay.cli.remote import run_elsewhere
+
+        return run_elsewhere(context, wanted, detach=detach, as_json=as_json)
+    return _go_on(context, _start(context, wanted), detach, as_json)
+
+
+def _start(context: Context, wanted: Start) -> Pod:
+    from scrubjay.runner.start import start
+    from scrubjay.runner.worktrees import Worktrees
+
+    worktrees = Worktrees(context.home.path, environ=os.environ)
+    return start(wanted, home=context.home, worktrees=worktrees, settings=context.settings, environ=os.environ)
+
+
+def _go_on(context: Context, pod: Pod, detach: bool, as_json: bool) -> int:  # noqa: FBT001
+    if not detach:
+        return report(pod, join(pod, context.author, from_start=True))
+    if as_json:
+        emit({"id": pod.id, "name": pod.name, "session": pod.session, "branch": pod.branch, "cwd": pod.cwd})
+    else:
+        click.echo(pod.name)
+    return 0
+
+
+def _cwd(context: Context, cwd: Path | None, repository: str | None) -> str | None:
+    if repository is not None or context.server is not None:
+        return None if cwd is None else str(cwd)  # inside the worktree, or on another machine
+    return str(cwd.absolute() if cwd is not None else Path.cwd())
+
+
+def _repository(context: Context, repository: str | None) -> str | None:
+    """A path as it is meant here; an address, or a path on another machine, as it was given."""
+    if repository is None or context.server is not None or not Path(repository).exists():
+        return repository
+    return str(Path(repository).absolute())
+
+
+def _variable(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not equals or not name:
+        raise BadInput(f"{name!r} is not NAME=VALUE", hint="like --env EDITOR=vi")
+    return name, value
 
 
 def report(pod: Pod, outcome: Outcome) -> int:

@@ -12,6 +12,7 @@ from scrubjay.errors import BadInput
 from scrubjay.replay.frame import Frame
 from scrubjay.replay.reel import Reel
 from scrubjay.replay.still import STILL_FORMATS, StillFormat, describe_still, encode_still
+from scrubjay.tape.record import Json
 
 
 @click.command("screen")
@@ -30,6 +31,12 @@ def command(
     if as_json and format_ not in (None, "json"):
         raise BadInput(f"--json and --format {format_}", hint="choose one of them")
     chosen = "json" if as_json else format_ or ("ansi" if sys.stdout.isatty() else "text")
+    if context.server is not None:
+        from scrubjay.cli.remote import show_elsewhere
+
+        query: Json = {"at": raw_at, "format": chosen, "scrollback": scrollback}
+        click.echo(show_elsewhere(context, pod, query), nl=False)
+        return 0
     with open_reel(context.home, pod) as reel:
         frame = _find(reel, raw_at, scrollback)
     if chosen == "json":

@@ -19,6 +19,7 @@ def command(context: Context, pods: tuple[str, ...], *, as_json: bool) -> None:
 
     Without POD, all pods are sealed.
     """
+    context.require_here("seal")
     found = [context.home.find(pod) for pod in pods] if pods else context.home.pods()
     rows: list[dict[str, object]] = []
     for pod in found:

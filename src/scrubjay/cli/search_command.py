@@ -23,6 +23,7 @@ from scrubjay.replay.instants import wall_of
 from scrubjay.replay.query import Kind, Query, mark, parse_query
 from scrubjay.replay.search import Hit, SearchIndex
 from scrubjay.screen.pieces import clean
+from scrubjay.tape.record import Json
 
 _TIMES = "2h or 3d ago, 02:14, 2026-11-15T02:14"
 _STAMP = "%Y-%m-%d %H:%M:%S"
@@ -76,6 +77,11 @@ def command(
     leaves out rows with a word (-debug). The exit code is 1 if nothing was found.
     """
     query = _parse(words, kind)
+    if context.server is not None:
+        from scrubjay.cli.remote import search_elsewhere
+
+        asked_there: Json = {"q": " ".join(words), "pod": raw_pods, "since": raw_since, "until": raw_until}
+        return search_elsewhere(context, asked_there | {"limit": limit, "kind": kind}, as_json=as_json)
     now_us = time.time_ns() // 1000
     since_us, until_us = (None if raw is None else _wall_us(raw, now_us) for raw in (raw_since, raw_until))
     pods = _choose_pods(context, (*raw_pods, *query.pods))

@@ -28,6 +28,11 @@ def command(context: Context, pod: str, text: str | None, keys: tuple[str, ...],
     if not text and not keys and not enter:
         raise BadInput("there is nothing to send", hint="give a TEXT, --key or --enter")
     data = (text or "").encode("utf-8", "surrogateescape") + b"".join(encode_key(key) for key in keys)
+    if context.server is not None:
+        from scrubjay.cli.remote import type_elsewhere
+
+        type_elsewhere(context, pod, data, enter=enter, as_json=as_json)
+        return
     with context.home.find(pod).connect() as keeper:
         request: Json = {"do": "write", "author": context.author}
         offset: object = None

@@ -29,6 +29,11 @@ _PATIENCE_S = 5.0  # beyond the grace, for leftovers and the last sync
 @pass_context
 def command(context: Context, pod: str, grace_s: float, *, as_json: bool) -> None:
     """End a pod's program: TERM, then KILL after a grace. Returns when its tape is closed."""
+    if context.server is not None:
+        from scrubjay.cli.remote import stop_elsewhere
+
+        stop_elsewhere(context, pod, grace_s, as_json=as_json)
+        return
     found = context.home.find(pod)
     seen = found.observe()
     if seen.state == "lost":

@@ -17,7 +17,7 @@ from types import FrameType
 
 from scrubjay.cli.inert import catch_up
 from scrubjay.cli.modes import Modes
-from scrubjay.errors import KeeperGone
+from scrubjay.errors import KeeperGone, PodNotRunning
 from scrubjay.keeper.detach import DetachKeys
 from scrubjay.pods.connection import Connection
 from scrubjay.pods.pod import Pod
@@ -57,10 +57,27 @@ def terminal_size() -> tuple[int, int] | None:
 def join(pod: Pod, author: str, *, from_start: bool) -> Outcome:
     """Show the pod and pass on what is typed, until its agent ends or the person leaves."""
     modes = Modes()
-    with pod.connect() as keeper, _raw_mode(modes) as is_terminal, _signals() as signals:
-        joined = _Joined(pod, keeper, author, modes, signals=signals, is_terminal=is_terminal)
-        joined.catch_up(from_start=from_start)
-        return joined.run()
+    try:
+        with pod.connect() as keeper, _raw_mode(modes) as is_terminal, _signals() as signals:
+            joined = _Joined(pod, keeper, author, modes, signals=signals, is_terminal=is_terminal)
+            joined.catch_up(from_start=from_start)
+            return joined.run()
+    except (KeeperGone, PodNotRunning):
+        if not from_start:
+            raise
+        return _show_all(pod)
+
+
+def _show_all(pod: Pod) -> Outcome:
+    """What a pod showed that had ended before anybody could join it."""
+    deadline = time.monotonic() + _GOODBYE_S
+    while pod.alive and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for record in pod.tape().records():
+        if record.kind == Kind.OUTPUT:
+            _show(record.payload)
+    status = pod.observe().status
+    return Outcome(status=status, lost=status is None)
 
 
 class _Joined:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from scrubjay.cli.context import Context, emit, json_option, pass_context, pods_argument, progress
-from scrubjay.errors import NoSuchPod
+from scrubjay.errors import BadInput, NoSuchPod
 from scrubjay.pods.home import Home
 from scrubjay.tape.anchor import Anchor, read_anchor
 from scrubjay.tape.reader import Tape
@@ -31,6 +31,9 @@ def command(context: Context, pods: tuple[str, ...], *, as_json: bool) -> int:
 
     Prints clean, torn, damaged or unanchored for each, and exits with 1 when any is not clean.
     """
+    if context.server is not None and not pods:
+        raise BadInput("which pods?", hint="name those of the server that are to be checked")
+    context = context.with_recordings_of(*pods)
     subjects = (
         [_subject(context.home, raw) for raw in pods]
         if pods

@@ -208,15 +208,17 @@ def _match_url(value: str) -> re.Match[str] | None:
 
 
 # What may stand between the characters of a value that a program has coloured or wrapped: control sequences, links,
-# line ends, indentation, and the sides of a box. The last is what a portion may end with.
-_BETWEEN = (
-    rb"(?:\x1b\[[0-?]*[ -/]*[@-~]|\x1b\([0-9A-Z]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)|[\r\n \x0e\x0f]"
-    rb"|\xe2[\x94\x95][\x80-\xbf])+(?:\x1b(?:\[[0-?]*[ -/]*|\()?\Z)?|\x1b(?:\[[0-?]*[ -/]*|\()?\Z"
+# line ends, indentation, and the sides of a box; at the end of a portion also the beginning of one of these.
+_BETWEEN_WHOLE = (
+    rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\([0-9A-Z]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)"
+    rb"|[\r\n \x0e\x0f]|\xe2[\x94\x95][\x80-\xbf]"
 )
+_BETWEEN_BEGUN = rb"(?:\x1b(?:\[[0-?]*[ -/]*|\(|\](?:8(?:;[^\x07\x1b]*\x1b?)?)?)?|\xe2[\x94\x95]?)\Z"
+_BETWEEN = rb"(?:%s)+(?:%s)?|%s" % (_BETWEEN_WHOLE, _BETWEEN_BEGUN, _BETWEEN_BEGUN)
 # Characters that are in those sequences themselves, and all that are not ASCII.
 _IN_BETWEEN = frozenset(b"0123456789;:?[(mABCDGHJKhl") | frozenset(range(0x21)) | frozenset(range(0x7F, 0x100))
 _NEEDLE_MIN = 4
-_SEEN_BYTES = 64  # that are kept of what was shown: two characters of a secret and the colours between them
+_SEEN_BYTES = 256  # that are kept of what was shown: the first characters of a secret and the colours between them
 _HEAD = 3  # bytes of a secret that are worth waiting for the rest; fewer are the beginning of anything
 
 

@@ -108,10 +108,15 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
 def _check_command(request: StartRequest, environ: Mapping[str, str]) -> None:
     if not request.cwd.is_dir():
         raise StartFailed(f"there is no directory {request.cwd}", hint="give an existing one with --cwd")
-    command = request.argv[0]
-    if "\0" in "".join(request.argv):
+    check_command(request.argv, request.cwd, environ)
+
+
+def check_command(argv: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> None:
+    """StartFailed if there is no such command; one with a relative path is looked for in ``cwd``."""
+    command = argv[0]
+    if "\0" in "".join(argv):
         raise StartFailed("a command cannot contain a NUL byte")
-    where = str(request.cwd / command) if "/" in command else command
+    where = str(cwd / command) if "/" in command else command
     if shutil.which(where, path=environ.get("PATH", os.defpath)) is None:
         raise StartFailed(
             f"there is no command {command!r}",

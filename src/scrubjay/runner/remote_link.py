@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from contextlib import suppress
 
 import structlog
@@ -16,8 +17,7 @@ from scrubjay.wire.messages import BadMessage, FromRunner, decode_from_server, e
 
 OPEN_WITHIN_S = 10.0
 SILENCE_S = 15.0  # a server that says nothing, asked every third of it, is taken for gone
-_RETRY_S, _RETRY_MAX_S = 0.25, 15.0
-_STEADY_S = 10.0  # a connection that held so long is no failure
+_RETRY_S, _RETRY_MAX_S = 1.0, 15.0  # the longest wait before the next try, at first and ever
 _REFUSED = frozenset({401, 403, 404, 421})
 
 log = structlog.get_logger()
@@ -30,10 +30,8 @@ class ServerRefusesRunner(ScrubjayError):
 async def stay_linked(uplink: Uplink, url: str, token: str) -> None:
     """Keep one connection to a server, until cancelled; ServerRefusesRunner if it will not have us."""
     address = "ws" + url.removeprefix("http").rstrip("/") + "/api/v1/runner"
-    attempt = 0
-    loop = asyncio.get_running_loop()
+    patience = _Patience()
     while True:
-        began = loop.time()
         why = "it was closed"
         try:
             async with connect(
@@ -48,25 +46,44 @@ async def stay_linked(uplink: Uplink, url: str, token: str) -> None:
                 user_agent_header=None,
             ) as connection:
                 log.info("server.connected", url=url)
-                await _converse(uplink, connection)
+                await _converse(uplink, connection, patience)
         except InvalidStatus as error:
             status = error.response.status_code
             if status in _REFUSED:
-                raise ServerRefusesRunner(
-                    f"{url} answers {status}", hint="is the token one of the role runner, and still good?"
-                ) from error
+                hint = "is the token one of the role runner, and still good?"
+                if status == 421:
+                    hint = "the server does not know itself by that name: add it to its setting names"
+                raise ServerRefusesRunner(f"{url} answers {status}", hint=hint) from error
             why = f"it answers {status}"
         except RunnerUnwelcome as error:
             raise ServerRefusesRunner(f"{url} will not have this runner: {error}") from error
         except (OSError, TimeoutError, WebSocketException, BadMessage) as error:
             why = str(error) or type(error).__name__
-        attempt = 0 if loop.time() - began > _STEADY_S else attempt + 1
-        delay_s = random.uniform(0, min(_RETRY_MAX_S, _RETRY_S * 2**attempt))
+        delay_s = patience.next_delay_s()
         log.info("server.lost", url=url, why=why, retry_s=round(delay_s, 2))
         await asyncio.sleep(delay_s)
 
 
-async def _converse(uplink: Uplink, connection: ClientConnection) -> None:
+class _Patience:
+    """How long to wait before the next try: up to half of the time that the server has been away.
+
+    One that was there a moment ago is soon there again: the link flaps, or it was restarted.
+    """
+
+    def __init__(self) -> None:
+        self._seen_s = time.monotonic()
+
+    def next_delay_s(self) -> float:
+        """Full jitter, so that the runners of a server that comes back do not come all at once."""
+        away_s = time.monotonic() - self._seen_s
+        return random.uniform(0, min(_RETRY_MAX_S, max(_RETRY_S, away_s / 2)))
+
+    def welcomed(self) -> None:
+        """The server is there."""
+        self._seen_s = time.monotonic()
+
+
+async def _converse(uplink: Uplink, connection: ClientConnection, patience: _Patience) -> None:
     outgoing: asyncio.Queue[FromRunner] = asyncio.Queue()
     await uplink.connect(outgoing.put_nowait)
     sending = asyncio.create_task(_send(connection, outgoing))
@@ -75,6 +92,7 @@ async def _converse(uplink: Uplink, connection: ClientConnection) -> None:
             if not isinstance(message, bytes):
                 raise BadMessage("a text, where only bytes are said")
             uplink.hear(decode_from_server(message))
+            patience.welcomed()
     finally:
         uplink.disconnect()
         sending.cancel()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-from pathlib import Path
 from typing import assert_never
 
-from scrubjay.errors import BadInput, KeeperRefused, PodRunning, StartFailed
-from scrubjay.ids import PodName, parse_pod_name, parse_session_id, suggest_pod_name
-from scrubjay.pods.launch import StartRequest, check_size, start_pod
+from scrubjay.errors import KeeperRefused, PodRunning, StartFailed
+from scrubjay.pods.launch import check_size
 from scrubjay.pods.pod import Pod
-from scrubjay.runner.agents import agent_command
 from scrubjay.runner.runner import Runner
+from scrubjay.runner.start import start
 from scrubjay.runner.tended import Tended
 from scrubjay.runner.worktrees import Worktree
 from scrubjay.tape.record import Json
@@ -88,7 +85,9 @@ def _offset(answer: Json) -> Json:
 
 
 async def _start(runner: Runner, request: Start) -> Json:
-    pod = await asyncio.to_thread(_start_pod, runner, request)
+    pod = await asyncio.to_thread(
+        start, request, home=runner.home, worktrees=runner.worktrees, settings=runner.settings, environ=runner.environ
+    )
     tended = await _await_known(runner, pod)
     return {"id": pod.id, "name": pod.name, "session": pod.session, "process": tended.report().process}
 
@@ -102,79 +101,6 @@ async def _await_known(runner: Runner, pod: Pod) -> Tended:
             return tended
         await asyncio.sleep(0.005)
     raise StartFailed(f"pod {pod.name!r} was started, but its keeper does not answer", hint="see 'scrubjay ps'")
-
-
-def _start_pod(runner: Runner, request: Start) -> Pod:
-    check_size(request.cols, request.rows)
-    argv = _argv(request)
-    if request.repository is None and (request.branch is not None or request.base is not None):
-        raise BadInput("a branch was given, but no repository", hint="give --repo PATH or URL as well")
-    environ = dict(runner.environ) | _check_environment(request.environment)
-    if request.name is not None:
-        name = parse_pod_name(request.name)
-        runner.home.require_free(name)
-    else:
-        taken = {str(name) for name in runner.home.living_names()} | {tree.name for tree in runner.worktrees.list()}
-        name = suggest_pod_name(request.agent or Path(argv[0]).name, taken)
-    worktree = _make_worktree(runner, name, request)
-    try:
-        return start_pod(
-            runner.home,
-            StartRequest(
-                argv=argv,
-                cwd=_cwd(request, worktree),
-                cols=request.cols,
-                rows=request.rows,
-                name=name,
-                session=parse_session_id(request.session) if request.session is not None else None,
-                agent=request.agent,
-                repository=worktree.repository if worktree is not None else None,
-                branch=worktree.branch if worktree is not None else None,
-                worktree=worktree.name if worktree is not None else None,
-            ),
-            runner.settings,
-            environ,
-        )
-    except BaseException:
-        if worktree is not None:
-            runner.worktrees.remove(worktree, force=True)
-        raise
-
-
-def _argv(request: Start) -> tuple[str, ...]:
-    if request.agent is not None:
-        return (*agent_command(request.agent, request.prompt), *request.argv)
-    if not request.argv:
-        raise BadInput("there is nothing to run", hint="give a command, or an agent's name")
-    if request.prompt is not None:
-        raise BadInput(
-            f"nobody knows how to give {request.argv[0]!r} a prompt",
-            hint="give --agent NAME instead of a command, or send the prompt with 'scrubjay send'",
-        )
-    return request.argv
-
-
-def _check_environment(environment: dict[str, str]) -> dict[str, str]:
-    for name, value in environment.items():
-        if not name or "=" in name or "\0" in name + value:
-            raise BadInput(f"{name!r} cannot be an environment variable", hint="give NAME=VALUE")
-    return environment
-
-
-def _make_worktree(runner: Runner, name: PodName, request: Start) -> Worktree | None:
-    if request.repository is None:
-        return None
-    return runner.worktrees.create(name, repository=request.repository, branch=request.branch, base=request.base)
-
-
-def _cwd(request: Start, worktree: Worktree | None) -> Path:
-    root = worktree.path if worktree is not None else Path.home()
-    if request.cwd is None:
-        return root
-    cwd = root / request.cwd
-    if worktree is not None and not cwd.resolve().is_relative_to(worktree.path.resolve()):
-        raise BadInput(f"{request.cwd!r} is not inside the worktree", hint="give a folder of the repository")
-    return cwd
 
 
 # Ending.
@@ -269,9 +195,3 @@ def _remove_worktree(runner: Runner, request: RemoveWorktree) -> Json:
             raise PodRunning(tended.pod.name)
     runner.worktrees.remove(tree, force=request.force)
     return {"removed": tree.name}
-
-
-def which_agents(runner: Runner) -> list[str]:
-    """The agents that are installed here."""
-    path = runner.environ.get("PATH", os.defpath)
-    return [name for name in ("claude", "codex", "gemini", "opencode", "aider") if shutil.which(name, path=path)]

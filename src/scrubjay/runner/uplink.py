@@ -113,7 +113,7 @@ class Uplink:
             case Welcome():
                 sender.connected({})
             case Found():
-                sender.found(PodId(message.pod), replication.Have(message.offset, message.checksum))
+                sender.found(PodId(message.pod), replication.Have(message.offset, message.fingerprint))
             case Progress():
                 sender.acknowledged(PodId(message.pod), replication.Ack(message.have, message.kept))
             case Rewind():
@@ -228,8 +228,8 @@ class Uplink:
         if tended is not None:
             self._reading = True
             try:
-                checksum = await asyncio.to_thread(self._reader(tended).checksum, check.end)
-                self._sender.checked(check.pod, checksum)
+                fingerprint = await asyncio.to_thread(self._reader(tended).fingerprint, check.offset)
+                self._sender.checked(check.pod, fingerprint)
             except (ScrubjayError, OSError) as error:
                 self._give_up(tended, error)
             self._reading = False

@@ -101,11 +101,15 @@ class Guard:
             await self._http(admitted, scope, receive, send)
 
     async def _websocket(self, admitted: _Admitted, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = admitted.principal
-        if principal is None:
-            await self._app(scope, receive, send)
+        async def send_secured(message: Message) -> None:
+            if message["type"] == "websocket.http.response.start":
+                message = {**message, "headers": secured(list(message.get("headers", [])))}
+            await send(message)
+
+        if admitted.principal is None:
+            await self._app(scope, receive, send_secured)
             return
-        connection = OpenConnection(principal, send, admitted.caller.abort, websocket=True)
+        connection = OpenConnection(admitted.principal, send_secured, admitted.caller.abort, websocket=True)
         with self._gate.connections.holding(connection):
             await self._app(scope, receive, connection.send)
 

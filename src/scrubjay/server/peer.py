@@ -130,7 +130,7 @@ class Peer:
             asyncio.get_running_loop().call_later(1.0, self._offer_again, pod)
             return
         self._receiver.opened(pod, held.have, held.kept)
-        self._send(Found(pod=pod, offset=held.have, checksum=held.checksum))
+        self._send(Found(pod=pod, offset=held.have, fingerprint=held.fingerprint))
 
     def _offer_again(self, pod: PodId) -> None:
         self._offered.append(pod)

@@ -64,7 +64,11 @@ def close_code(status: int) -> int:
 
 
 async def _answer(refused: Refused, send: Send, kind: str) -> None:
-    body = json.dumps(error_body(refused.code, str(refused), refused.hint)).encode()
+    # As the application writes it, so that nobody can tell who has refused.
+    text = json.dumps(
+        error_body(refused.code, str(refused), refused.hint), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
+    body = text.encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

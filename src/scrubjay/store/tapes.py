@@ -45,7 +45,7 @@ class Held:
 
     have: int
     kept: int
-    checksum: int | None  #: CRC-32 of the last bytes before ``have``; None if they are the runner's own
+    fingerprint: int | None  #: of the last bytes before ``have``; None if they are the runner's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class ReplicatedTapes:
             if kept < have:
                 with self._lock:
                     self._dirty.add(pod)  # written by a process that died before it could sync
-        return Held(have, kept, _checksum(root / "tape", pod, have))
+        return Held(have, kept, _fingerprint(root / "tape", pod, have))
 
     def append(self, pod: PodId, offset: int, records: bytes) -> int:
         """Write records to a copy."""
@@ -380,13 +380,13 @@ def seal_copy(job: Sealable) -> Sealed:
     return seal_ended_segments(job.root / "tape", job.root, job.pod, complete=job.complete)
 
 
-def _checksum(folder: Path, pod: PodId, offset: int) -> int:
-    """Of the last bytes of a copy; wrong if they cannot be read, so that the copy is left alone."""
+def _fingerprint(folder: Path, pod: PodId, offset: int) -> int:
+    """Of the last bytes of a copy; no tape's if they cannot be read, so that the copy is left alone."""
     if not offset:
         return 0
     try:
         with closing(TapeBytes(folder, pod)) as raw:
-            return raw.checksum(offset)
+            return raw.fingerprint(offset)
     except TapeDamaged:
         return -1
 

@@ -17,7 +17,6 @@ FORMAT_VERSION = 1
 
 RECORD_MAX_BYTES = 256 << 10  # a whole record; so a compressed frame of this size always holds whole records
 SEGMENT_BYTES = 16 << 20  # of records in one segment file before the next one is begun
-CHECK_BYTES = 4 << 10  # the last of a copy, which are compared before anything is added to it
 
 _HEADER = Struct("<IBQ")
 _CRC = _LENGTH = Struct("<I")

@@ -5,17 +5,18 @@ For copying: nothing is decoded, and what comes out is the same whether a segmen
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from contextlib import closing
 from pathlib import Path
-from zlib import crc32
 
 from scrubjay.errors import NotATape, TapeDamaged
-from scrubjay.tape.format import CHECK_BYTES, BadRecord, tape_salt
+from scrubjay.tape.format import BadRecord, tape_salt
 from scrubjay.tape.reader import Tape
 from scrubjay.tape.segment import Segment, list_segments, open_segment
 
+_FINGERPRINT_BYTES = 4 << 10  # the last before an offset
 # A folder's time moves in steps of up to 10 ms: a change within one after a look at it would not be seen.
 _TIME_STEP_NS = 20_000_000
 
@@ -50,10 +51,10 @@ class TapeBytes:
             limit -= len(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def checksum(self, offset: int) -> int:
-        """CRC-32 of the last bytes before ``offset``, by which two copies of a tape are compared."""
-        start = max(0, offset - CHECK_BYTES)
-        return crc32(self.read(start, offset - start))
+    def fingerprint(self, offset: int) -> int:
+        """What tells this copy of the tape up to ``offset`` from one that differs."""
+        start = max(0, offset - _FINGERPRINT_BYTES)
+        return fingerprint(self.read(start, offset - start))
 
     def close(self) -> None:
         """Give the file back. Reading opens it again."""
@@ -115,6 +116,12 @@ def read_bytes(tape: Tape, offset: int, limit: int) -> bytes:
     """Up to ``limit`` bytes of a tape from ``offset``, fewer only at its end; TapeDamaged if they cannot be read."""
     with closing(TapeBytes(tape.folder, tape.id)) as raw:
         return raw.read(offset, limit)
+
+
+def fingerprint(data: bytes) -> int:
+    """64 bits that tell the last bytes of ``data`` from others."""
+    # Not CRC-32, which is the same for all records of one length: each ends with its own.
+    return int.from_bytes(hashlib.blake2b(data[-_FINGERPRINT_BYTES:], digest_size=8).digest())
 
 
 def _version_of(folder: Path) -> int:

@@ -159,7 +159,7 @@ class Found(_Message):
 
     pod: str
     offset: int
-    checksum: int | None = None  #: of the last bytes it has; None where both sides read the same files
+    fingerprint: int | None = None  #: of the last bytes it has; None where both sides read the same files
 
 
 class Progress(_Message):

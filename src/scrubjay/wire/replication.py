@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from scrubjay.ids import PodId
-from scrubjay.tape.format import CHECK_BYTES, RECORD_MAX_BYTES, BadRecord, decode_record, skim_records, tape_salt
+from scrubjay.tape.format import RECORD_MAX_BYTES, BadRecord, decode_record, skim_records, tape_salt
 
 PORTION_BYTES = 128 << 10  # of a tape in one message; on a slow link the present waits no longer than for one
 NEAR_BYTES = 256 << 10  # a tape that is no further behind is live
@@ -50,10 +50,10 @@ def retry_delay_us(attempt: int, rng: Callable[[], float], *, longest_us: int = 
 
 @dataclass(frozen=True, slots=True)
 class Have:
-    """How much a server has of a tape, and the CRC-32 of the last bytes of it (see ``check_start``)."""
+    """How much a server has of a tape."""
 
     offset: int
-    checksum: int | None  #: None where both sides read the same files, so there is nothing to compare
+    fingerprint: int | None  #: of the last bytes of it; None where both sides read the same files
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,6 @@ class Ack:
 
     have: int  #: arrived; it may yet be asked for again
     kept: int  #: synced on the server
-
-
-def check_start(offset: int) -> int:
-    """The offset from which the bytes before ``offset`` count for the checksum of a Have."""
-    return max(0, offset - CHECK_BYTES)
 
 
 # What a sender wants done.
@@ -81,11 +76,10 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Take the CRC-32 of a part of the tape; it is for ``checked``."""
+    """Take the fingerprint of the tape up to an offset; it is for ``checked``."""
 
     pod: PodId
-    start: int
-    end: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,21 +288,21 @@ class Sender:
         tape = self._pods.get(pod)
         if tape is None or tape.stage != "unknown":
             return
-        if have.offset > tape.end and have.checksum is not None:
+        if have.offset > tape.end and have.fingerprint is not None:
             self._stop(pod, tape, tape.end, f"the server has {have.offset} bytes of it, the runner {tape.end}")
             return
         tape.position = tape.have = tape.best = tape.told = min(have.offset, tape.end)
         tape.kept = min(tape.kept, have.offset)
         tape.remote = have
-        tape.stage = "open" if have.checksum is None or have.offset <= tape.trusted else "unchecked"
+        tape.stage = "open" if have.fingerprint is None or have.offset <= tape.trusted else "unchecked"
         self._queue(pod, tape)
 
-    def checked(self, pod: PodId, checksum: int) -> None:
-        """The CRC-32 that a Check asked for."""
+    def checked(self, pod: PodId, fingerprint: int) -> None:
+        """The fingerprint that a Check asked for."""
         tape = self._pods.get(pod)
         if tape is None or tape.stage != "checking":
             return
-        if checksum != tape.remote.checksum:
+        if fingerprint != tape.remote.fingerprint:
             self._stop(pod, tape, tape.remote.offset, "the last bytes that the server has are not the runner's")
             return
         tape.stage = "open"
@@ -475,7 +469,7 @@ class Sender:
 
     def _check(self, pod: PodId, tape: _Outgoing) -> Check:
         tape.stage = "checking"
-        return Check(pod, check_start(tape.remote.offset), tape.remote.offset)
+        return Check(pod, tape.remote.offset)
 
     def _room_for(self, tape: _Outgoing, *, live: bool) -> int:
         """What the connection has room for; not above 0 if for nothing."""
@@ -576,6 +570,11 @@ class _Incoming:
     def arrived(self) -> int:
         return self.have + len(self.pending)
 
+    def stop(self) -> None:
+        """Take nothing more but what is to be shown, which does not follow what was kept."""
+        self.open, self.jump = False, True
+        self.pending.clear()
+
     def take_note(self, stored: int) -> None:
         """The store has so much; more than it was given, if it did what it was believed to have failed to do."""
         self.stored = stored
@@ -670,8 +669,7 @@ class Receiver:
         """The sender or the store has found that the copies differ; nothing more is kept of this tape."""
         tape = self._pods.get(pod)
         if tape is not None:
-            tape.open = False
-            tape.pending.clear()
+            tape.stop()
 
     def synced(self, kept: Mapping[PodId, int]) -> None:
         """The store has synced these tapes up to there."""
@@ -709,8 +707,7 @@ class Receiver:
         try:
             decode_record(data, size, offset=tape.have, salt=tape.salt)
         except BadRecord as error:
-            tape.open = False
-            tape.pending.clear()
+            tape.stop()
             effects.append(Diverged(pod, tape.have, f"what the runner sent is no record of this tape: {error}"))
         return effects
 

@@ -1,0 +1,199 @@
+"""The commands, against a server elsewhere (``--server URL``).
+
+What asks or changes a pod goes over its API. What looks back, such as ``replay`` and ``export``, first brings the
+recording here, by offset, so that the next time only what is new is fetched; then everything works as at home.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+import click
+
+from scrubjay.cli.client import Client, pod_path
+from scrubjay.cli.context import Context, emit, human_bytes, human_span, progress, say
+from scrubjay.cli.ps_command import one_line, print_table
+from scrubjay.ids import PodId, parse_pod_id
+from scrubjay.pods.home import Home
+from scrubjay.pods.pod import write_facts
+from scrubjay.tape.format import skim_records, tape_salt
+from scrubjay.tape.record import Json
+from scrubjay.wire.messages import Start
+
+_PS = ("NAME", "ID", "STATE", "AGE", "TAPE", "BRANCH", "COMMAND")
+
+
+def run_elsewhere(context: Context, wanted: Start, *, detach: bool, as_json: bool) -> int:
+    """Start a pod on the server's machine."""
+    body: Json = {
+        "command": list(wanted.argv),
+        "agent": wanted.agent,
+        "prompt": wanted.prompt,
+        "name": wanted.name,
+        "cwd": wanted.cwd,
+        "repository": wanted.repository,
+        "branch": wanted.branch,
+        "base": wanted.base,
+        "environment": wanted.environment,
+        "cols": wanted.cols,
+        "rows": wanted.rows,
+    }
+    started = cast(Json, context.client.post("/api/v1/pods", body))
+    if not detach:
+        from scrubjay.cli.remote_terminal import join_elsewhere
+
+        return join_elsewhere(context.client, str(started["name"]))
+    if as_json:
+        emit(started)
+    else:
+        click.echo(started["name"])
+    return 0
+
+
+def list_elsewhere(context: Context, *, show_all: bool, as_json: bool) -> None:
+    """What ``ps`` prints."""
+    pods = cast(list[Json], context.client.get("/api/v1/pods", all=str(show_all).lower()))
+    if as_json:
+        emit(pods)
+        return
+    if not pods:
+        say("no pods are running there; 'scrubjay ps --all' shows the others")
+        return
+    rows = [_PS, *(_row(pod) for pod in pods)]
+    print_table(rows)
+
+
+def _row(pod: Json) -> tuple[str, ...]:
+    status = cast(Json, pod["status"])
+    over = status["process"] in ("exited", "lost", "imported")
+    until = cast(int, status["since_us"]) / 1e6 if over else time.time()
+    return (
+        str(pod["name"]),
+        str(pod["id"])[:8],
+        str(status["description"]) if pod["reachable"] or over else f"{status['description']}, unreachable",
+        human_span(until - cast(int, pod["created_us"]) / 1e6),
+        human_bytes(cast(int, pod["tape_bytes"] or 0)),
+        str(pod["branch"] or "-"),
+        one_line(tuple(cast(list[str], pod["argv"]))),
+    )
+
+
+def type_elsewhere(context: Context, pod: str, data: bytes, *, enter: bool, as_json: bool) -> None:
+    """What ``send`` does."""
+    import base64
+
+    body: Json = {"data": base64.b64encode(data).decode(), "enter": enter}
+    done = cast(Json, context.client.post(pod_path(pod, "input"), body))
+    if as_json:
+        emit({"bytes": len(data) + enter, "offset": done["offset"]})
+
+
+def mark_elsewhere(context: Context, pod: str, label: str, *, as_json: bool) -> None:
+    """What ``mark`` does."""
+    done = cast(Json, context.client.post(pod_path(pod, "mark"), {"label": label}))
+    if as_json:
+        emit({"label": label, "offset": done["offset"]})
+
+
+def stop_elsewhere(context: Context, pod: str, grace_s: float, *, as_json: bool) -> None:
+    """What ``stop`` does."""
+    ended = cast(Json, context.client.post(pod_path(pod, "stop"), {"grace_s": grace_s}))
+    if as_json:
+        emit({"name": pod, "state": ended["process"], "status": ended["exit_status"]})
+    else:
+        say(f"scrubjay: pod {pod} {ended['process']} {ended['exit_status']}")
+
+
+def remove_elsewhere(context: Context, pods: tuple[str, ...], *, as_json: bool) -> None:
+    """What ``rm`` does."""
+    for pod in pods:
+        context.client.delete(pod_path(pod))
+        if not as_json:
+            say(f"scrubjay: deleted {pod}")
+    if as_json:
+        emit({"removed": list(pods)})
+
+
+def search_elsewhere(context: Context, query: Json, *, as_json: bool) -> int:
+    """What ``search`` prints."""
+    hits = cast(list[Json], context.client.get("/api/v1/search", **query))
+    if as_json:
+        emit(hits)
+        return 0 if hits else 1
+    for hit in hits:
+        wall = hit["wall_us"]
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall / 1e6)) if isinstance(wall, int) else "?"
+        click.echo(f"{stamp}  {hit['name']}  {hit['text']}")
+        click.echo(f"{' ' * len(stamp)}  scrubjay --server {context.server} replay {hit['pod']} --at @{hit['offset']}")
+    if not hits:
+        say("scrubjay: nothing was found")
+    return 0 if hits else 1
+
+
+# Recordings.
+
+
+def bring_recording(context: Context, raw: str) -> Home:
+    """A data directory of our own with the recording of one pod there, up to now."""
+    client = context.client
+    pod = cast(Json, client.get(pod_path(raw)))
+    home = Home(_cache(context))
+    with home.changing():
+        pass  # makes the folders
+    pod_id = parse_pod_id(str(pod["id"]))
+    folder = home.path / "pods" / pod_id
+    status = cast(Json, pod["status"])
+    _fetch(client, pod_id, home.path / "pods", str(pod["name"]), total=cast(int, pod["tape_bytes"] or 0))
+    if not (folder / "pod.json").exists():
+        write_facts(
+            folder / "pod.json",
+            id=pod_id,
+            name=pod["name"],
+            session=pod["session"],
+            argv=pod["argv"],
+            cwd=pod["cwd"],
+            cols=pod["cols"],
+            rows=pod["rows"],
+            created=pod["created_us"],
+            imported=True,
+        )
+    if status["process"] == "exited" and not (folder / "end.json").exists():
+        write_facts(folder / "end.json", status=status["exit_status"], wall=status["since_us"])
+    return home
+
+
+def _cache(context: Context) -> Path:
+    assert context.server is not None
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "scrubjay" / hashlib.sha256(context.server.encode()).hexdigest()[:16]
+
+
+def _fetch(client: Client, pod: PodId, folder: Path, name: str, *, total: int) -> None:
+    from scrubjay.store.tapes import ReplicatedTapes
+
+    with closing(ReplicatedTapes(folder)) as tapes:
+        have = tapes.have(pod).have
+        rest = b""
+        with progress(f"fetching {name}", max(0, total - have)) as step:
+            while True:
+                query = {"offset": have + len(rest)}
+                _, headers, data = client.fetch("GET", pod_path(pod, "tape"), query=query)
+                rest += data
+                size, *_ = skim_records(rest, offset=have, salt=tape_salt(pod), stop=-1)
+                if size:
+                    have = tapes.append(pod, have, rest[:size])
+                    rest = rest[size:]
+                step(len(data))
+                if not data or have + len(rest) >= int(headers["Scrubjay-End"]):
+                    return
+
+
+def show_elsewhere(context: Context, pod: str, query: Json) -> bytes:
+    """The screen of a pod in one of the formats."""
+    _, _, data = context.client.fetch("GET", pod_path(pod, "screen"), query=query)
+    return data

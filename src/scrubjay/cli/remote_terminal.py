@@ -1,0 +1,162 @@
+"""A person's terminal at a pod elsewhere: over a WebSocket what ``attach`` does over the keeper's socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import termios
+import tty
+from contextlib import suppress
+from typing import cast
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, WebSocketException
+
+from scrubjay.cli.client import Client, ServerUnreachable, pod_path
+from scrubjay.cli.context import say
+from scrubjay.cli.modes import Modes
+from scrubjay.cli.terminal import terminal_size
+from scrubjay.errors import BadInput
+from scrubjay.keeper.detach import DetachKeys
+from scrubjay.keeper.replies import Replies
+from scrubjay.tape.record import Json
+from scrubjay.wire.viewer import KEYFRAME, decode_screen
+
+_LOST = 1
+_RETRY_S = 0.5
+_RETRIES = 20
+
+
+def join_elsewhere(client: Client, pod: str) -> int:
+    """Show the pod and pass on what is typed, until its agent ends or the person leaves; the exit status."""
+    if not os.isatty(0) or not os.isatty(1):
+        raise BadInput("attach needs a terminal", hint="'scrubjay logs' and 'scrubjay send' work without one")
+    return asyncio.run(_Joined(client, pod).run())
+
+
+class _Joined:
+    """One person at one pod."""
+
+    def __init__(self, client: Client, pod: str) -> None:
+        assert client.url is not None
+        self._address = "ws" + client.url.removeprefix("http").rstrip("/") + pod_path(pod, "live")
+        self._client, self._pod = client, pod
+        self._modes = Modes()
+        self._keys = DetachKeys()
+        self._replies = Replies(lambda: True)  # the pod's terminal is at the server's; ours has nothing to answer
+        self._connection: ClientConnection | None = None
+        self._typed: asyncio.Queue[bytes | Json] = asyncio.Queue()
+        self._status: int | None = None
+        self._left = False
+
+    async def run(self) -> int:
+        """Serve until it ends."""
+        before = termios.tcgetattr(0)
+        loop = asyncio.get_running_loop()
+        tty.setraw(0, termios.TCSANOW)
+        loop.add_reader(0, self._read_keys)
+        loop.add_signal_handler(signal.SIGWINCH, self._send_size)
+        try:
+            await self._stay_connected()
+        finally:
+            loop.remove_reader(0)
+            os.write(1, self._modes.leave())
+            termios.tcsetattr(0, termios.TCSAFLUSH, before)
+        if self._left:
+            say(f"scrubjay: left pod {self._pod} running; come back with: scrubjay attach {self._pod}")
+            return 0
+        if self._status is None:
+            say(f"scrubjay: pod {self._pod} was lost")
+            return _LOST
+        say(f"scrubjay: pod {self._pod} ended with {self._status}")
+        return self._status
+
+    async def _stay_connected(self) -> None:
+        failures = 0
+        while not self._left and self._status is None:
+            try:
+                token = self._client.token
+                headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+                async with connect(
+                    self._address, additional_headers=headers, compression=None, max_size=None
+                ) as connection:
+                    failures = 0
+                    await self._converse(connection)
+            except (OSError, WebSocketException, TimeoutError) as error:
+                failures += 1
+                if failures > _RETRIES:
+                    raise ServerUnreachable(self._client.where, str(error)) from error
+                await asyncio.sleep(_RETRY_S)
+
+    async def _converse(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._typed.put_nowait({"type": "take"})
+        self._send_size()
+        sending = asyncio.create_task(self._send(connection))
+        try:
+            async for message in connection:
+                if isinstance(message, bytes):
+                    self._show(message)
+                elif self._hear(cast(Json, json.loads(message))):
+                    return
+                if self._left:
+                    return
+        finally:
+            self._connection = None
+            sending.cancel()
+            with suppress(asyncio.CancelledError, ConnectionClosed):
+                await sending
+
+    async def _send(self, connection: ClientConnection) -> None:
+        while True:
+            message = await self._typed.get()
+            await connection.send(message if isinstance(message, bytes) else json.dumps(message))
+
+    def _show(self, message: bytes) -> None:
+        kind, _, _, _, data = decode_screen(message)
+        if kind == KEYFRAME:
+            data = b"\x1b[H\x1b[2J" + data
+        self._modes.feed(data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
+
+    def _hear(self, message: Json) -> bool:
+        """Take in what the server says; whether the pod has ended."""
+        if message["type"] in ("hello", "status") and message["process"] in ("exited", "lost"):
+            status = message.get("exit_status")
+            self._status = status if isinstance(status, int) else None
+            self._left = False
+            return True
+        if message["type"] == "refusal":
+            sys.stdout.write(f"\r\n[scrubjay: {message['message']}]\r\n")
+            sys.stdout.flush()
+        return False
+
+    def _read_keys(self) -> None:
+        try:
+            data = os.read(0, 65536)
+        except OSError:
+            data = b""
+        keys, leaves = self._keys.feed(self._replies.feed(data))
+        if keys:
+            self._typed.put_nowait(keys)
+        if self._keys.holding:
+            asyncio.get_running_loop().call_later(DetachKeys.HOLD_S, self._release_held)
+        if leaves or not data:
+            self._left = True
+            if self._connection is not None:
+                asyncio.ensure_future(self._connection.close())  # noqa: RUF006
+
+    def _release_held(self) -> None:
+        keys = self._keys.release()
+        if keys:
+            self._typed.put_nowait(keys)
+
+    def _send_size(self) -> None:
+        size = terminal_size()
+        if size is not None:
+            self._typed.put_nowait({"type": "resize", "cols": size[0], "rows": size[1]})

@@ -1,0 +1,95 @@
+"""Start a pod from a request: what to run, where, and in which worktree.
+
+The runner does so for a server, and the command line by itself where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from scrubjay.errors import BadInput
+from scrubjay.ids import PodName, parse_pod_name, parse_session_id, suggest_pod_name
+from scrubjay.pods.home import Home
+from scrubjay.pods.launch import StartRequest, check_command, check_size, start_pod
+from scrubjay.pods.pod import Pod
+from scrubjay.runner.agents import agent_command
+from scrubjay.runner.worktrees import Worktree, Worktrees
+from scrubjay.settings import Settings
+from scrubjay.wire.messages import Start
+
+
+def start(request: Start, *, home: Home, worktrees: Worktrees, settings: Settings, environ: Mapping[str, str]) -> Pod:
+    """Start it and return when its agent runs; a ScrubjayError says why not, and then nothing is left behind."""
+    check_size(request.cols, request.rows)
+    argv = _argv(request)
+    if request.repository is None and (request.branch is not None or request.base is not None):
+        raise BadInput("a branch was given, but no repository", hint="give --repo PATH or URL as well")
+    environ = dict(environ) | _check_environment(request.environment)
+    if request.name is not None:
+        name = parse_pod_name(request.name)
+        home.require_free(name)
+    else:
+        taken = {str(name) for name in home.living_names()} | {str(tree.name) for tree in worktrees.list()}
+        name = suggest_pod_name(request.agent or Path(argv[0]).name, taken)
+    if request.repository is not None and ("/" not in argv[0] or argv[0].startswith("/")):
+        check_command(argv, Path("/"), environ)  # before there is a worktree to take back
+    worktree = _make_worktree(worktrees, name, request)
+    try:
+        return start_pod(
+            home,
+            StartRequest(
+                argv=argv,
+                cwd=_cwd(request, worktree),
+                cols=request.cols,
+                rows=request.rows,
+                name=name,
+                session=parse_session_id(request.session) if request.session is not None else None,
+                agent=request.agent,
+                repository=worktree.repository if worktree is not None else None,
+                branch=worktree.branch if worktree is not None else None,
+                worktree=worktree.name if worktree is not None else None,
+            ),
+            settings,
+            environ,
+        )
+    except BaseException:
+        if worktree is not None:
+            worktrees.remove(worktree, force=True)
+        raise
+
+
+def _argv(request: Start) -> tuple[str, ...]:
+    if request.agent is not None:
+        return (*agent_command(request.agent, request.prompt), *request.argv)
+    if not request.argv:
+        raise BadInput("there is nothing to run", hint="give a command, or an agent's name")
+    if request.prompt is not None:
+        raise BadInput(
+            f"nobody knows how to give {request.argv[0]!r} a prompt",
+            hint="give --agent NAME instead of a command, or send the prompt with 'scrubjay send'",
+        )
+    return request.argv
+
+
+def _check_environment(environment: dict[str, str]) -> dict[str, str]:
+    for name, value in environment.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise BadInput(f"{name!r} cannot be an environment variable", hint="give NAME=VALUE")
+    return environment
+
+
+def _make_worktree(worktrees: Worktrees, name: PodName, request: Start) -> Worktree | None:
+    if request.repository is None:
+        return None
+    return worktrees.create(name, repository=request.repository, branch=request.branch, base=request.base)
+
+
+def _cwd(request: Start, worktree: Worktree | None) -> Path:
+    root = worktree.path if worktree is not None else Path.home()
+    if request.cwd is None:
+        return root
+    cwd = root / request.cwd
+    if worktree is not None and not cwd.resolve().is_relative_to(worktree.path.resolve()):
+        raise BadInput(f"{request.cwd!r} is not inside the worktree", hint="give a folder of the repository")
+    return cwd
