@@ -18,6 +18,7 @@ from pathlib import Path
 import scrubjay
 from benchmarks import echo, indexing, keeper, recording, search, seek, storage
 from benchmarks.family import CommandFailed, stolen_s
+from benchmarks.fleet import echo_live, ingest, late_join, viewers
 from benchmarks.plan import MB, Plan, clean_environment
 from benchmarks.report import Report
 from benchmarks.terminal import NoEcho
@@ -31,6 +32,10 @@ _BENCHMARKS = {
     "seek": seek.measure,
     "indexing": indexing.measure,
     "search": search.measure,
+    "echo-live": echo_live.measure,
+    "viewers": viewers.measure,
+    "ingest": ingest.measure,
+    "late-join": late_join.measure,
 }
 _RESULTS = Path(__file__).parent / "results"
 _SIZE_MB, _LONGEST_MB = 100, 1000

@@ -44,7 +44,7 @@ def measure(plan: Plan) -> Report:
         if ttyd is not None:
             ways[_TTYD] = {"protocol": "ttyd", "url": ttyd}
         ways[_OURS] = {"protocol": "scrubjay", "url": _live_url(server)}
-        task = {
+        task: dict[str, object] = {
             "executablePath": browser,
             "address": server.url,
             "login": server.login_link(),

@@ -59,7 +59,7 @@ def measure(plan: Plan) -> Report:
         *("first live byte p50", "p99", "screen kB"),
     )
     notes = (
-        f"the pods draw {TICKS_PER_S} small updates a second; live is the first that was made after a viewer began to dial",
+        f"the pods draw {TICKS_PER_S} small updates a second; live is the first of them that was made after dialling",
         f"screen made for it: {BURST_BYTES >> 10} KiB were drawn since the last viewer came",
     )
     return Report("late-join", [Table(f"joining a pod late, {JOINS} times each", columns, rows, notes)])

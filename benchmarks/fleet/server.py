@@ -90,7 +90,8 @@ class Server:
         """Several of them, a few at a time."""
         first = self.start_speaker(*how)
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            return [first, *threads.map(lambda _: self.start_speaker(*how), range(1, number))]
+            others = [threads.submit(self.start_speaker, *how) for _ in range(1, number)]
+        return [first, *(other.result() for other in others)]
 
     def signal(self, pods: Iterable[Pod]) -> None:
         """SIGUSR1 for their programs."""

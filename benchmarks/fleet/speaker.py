@@ -1,4 +1,4 @@
-"""A program that draws at a given pace, run as a script on the terminal of a pod: ``python -I -S speaker.py STREAM ...``.
+"""A program that draws at a given pace, run as a script in a pod: ``python -I -S speaker.py STREAM ...``.
 
 It begins silent. The first SIGUSR1 lets it speak, the second makes it silent again; it ends when it is told to. Every
 update begins with a stamp: the monotonic clock in nanoseconds, which all processes of a machine share, and a number

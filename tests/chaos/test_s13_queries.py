@@ -12,16 +12,19 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 import pytest
 
 from agents import asker
+from chaos.cluster import Viewer
 from chaos.fleet import Fleet, Member, Onlooker
 from chaos.machine import eventually, kill
 from scrubjay.tape.format import Kind
+from scrubjay.tape.record import Json
 from tiers import sized
 
 _TESTS = Path(__file__).parent.parent
@@ -44,18 +47,40 @@ _XTERM = {
 _ASKED = re.compile(b"|".join(re.escape(query) for query in _XTERM))
 
 
-# Who answers. Another runner can stand in for this one.
+# Who answers: a process that does nothing else, or server and runner.
 
 
-class Terminal:
+class Answerer(Protocol):
     """A process that is a pod's terminal, and can be killed."""
 
+    def start(self) -> None:
+        """Return when it answers."""
+        ...
+
+    def kill(self) -> None:
+        """At once, whatever it is doing."""
+        ...
+
+
+class _Up:
+    def __init__(self, fleet: Fleet, member: Member) -> None:
+        self.service = fleet.service("up", "--port", "0")
+        self._member = member
+
+    def start(self) -> None:
+        self.service.start()
+        eventually(lambda: _status(self._member).get("answering") is True, "it answers", within_s=30)
+
+    def kill(self) -> None:
+        self.service.close()
+
+
+class _Alone:
     def __init__(self, member: Member) -> None:
         self._member = member
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """Return when it answers."""
         argv = [sys.executable, str(_TESTS / "chaos" / "answerer.py"), str(self._member.pod.folder)]
         self._process = subprocess.Popen(
             [*argv, self._member.pod.id, self._member.name], stdout=subprocess.PIPE, text=True, process_group=0
@@ -64,7 +89,6 @@ class Terminal:
         assert self._process.stdout.readline() == "ready\n"
 
     def kill(self) -> None:
-        """At once, whatever it is doing."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -74,13 +98,12 @@ class Terminal:
 
 
 @contextmanager
-def _answering(member: Member) -> Generator[Terminal]:
-    terminal = Terminal(member)
-    terminal.start()
+def _started(answerer: Answerer) -> Generator[None]:
+    answerer.start()
     try:
-        yield terminal
+        yield
     finally:
-        terminal.kill()
+        answerer.kill()
 
 
 class Person:
@@ -121,9 +144,13 @@ def _attached(fleet: Fleet, member: Member, *, split: bool = False) -> Generator
         person.leave()
 
 
-def _followers(member: Member) -> int:
+def _status(member: Member) -> Json:
     with member.pod.connect() as keeper:
-        return int(str((keeper.status(timeout_s=5) or {}).get("followers", 0)))
+        return keeper.status(timeout_s=5) or {}
+
+
+def _followers(member: Member) -> int:
+    return int(str(_status(member).get("followers", 0)))
 
 
 # What the agent got.
@@ -177,7 +204,7 @@ def test_s13_each_probe_is_answered_once_however_many_follow(fleet: Fleet, viewe
         fleet.follow(member)
     eventually(lambda: _followers(member) == viewers, "all follow", within_s=60)
 
-    with _answering(member):
+    with _started(_Alone(member)):
         _begin(member)
         read = _rounds(log, rounds, within_s=sized(60, 600))
 
@@ -194,12 +221,32 @@ def test_s13_each_probe_is_answered_once_however_many_follow(fleet: Fleet, viewe
     assert offsets == sorted(set(offsets), key=lambda offset: offset or 0)
 
 
+@pytest.mark.parametrize("viewers", [0, 10])
+def test_s13_the_runner_answers_each_probe_once_however_many_view(fleet: Fleet, viewers: int) -> None:
+    rounds = sized(20, 200)
+    member, log = _start(fleet, "--wait", "--rounds", str(rounds))
+    up = _Up(fleet, member)
+
+    with _started(up), ExitStack() as stack:
+        for _ in range(viewers):
+            viewer = stack.enter_context(closing(Viewer(up.service.data / "server.sock", member.pod.id)))
+            eventually(lambda: viewer.keyframes, "somebody looks", within_s=20)  # noqa: B023
+        _begin(member)
+        read = _rounds(log, rounds, within_s=sized(60, 600))
+
+        _assert_each_answered_once(read)
+        if viewers == 0:
+            took = sorted(took_ms for _, took_ms in read[:-1])
+            assert took[len(took) // 2] < _WITHIN_MS
+    assert {author for author, _, _ in _typed(member)} == {"test", "terminal"}
+
+
 @pytest.mark.parametrize("persons", [1, 3])
 def test_s13_terminals_of_persons_who_are_attached_answer_nothing(fleet: Fleet, persons: int) -> None:
     rounds = sized(15, 100)
     member, log = _start(fleet, "--wait", "--rounds", str(rounds), "--apart", "--settle", "100")
 
-    with _answering(member), ExitStack() as stack:
+    with _started(_Alone(member)), ExitStack() as stack:
         attached = [stack.enter_context(_attached(fleet, member, split=number > 0)) for number in range(persons)]
         _begin(member)
         read = _rounds(log, rounds, within_s=sized(60, 600))
@@ -212,16 +259,15 @@ def test_s13_terminals_of_persons_who_are_attached_answer_nothing(fleet: Fleet, 
 
 
 @pytest.mark.timeout(sized(180, 1800))
-@pytest.mark.parametrize("with_person", [False, True], ids=["alone", "attached"])
-def test_s13_answers_are_exactly_once_when_the_terminal_is_killed_again_and_again(
-    fleet: Fleet, *, with_person: bool
-) -> None:
+@pytest.mark.parametrize("who", ["alone", "attached", "up"])
+def test_s13_answers_are_exactly_once_when_the_terminal_is_killed_again_and_again(fleet: Fleet, who: str) -> None:
     rounds, kills = sized(150, 1500), sized(4, 40)
     rng = Random("kills")
     member, log = _start(fleet, "--wait", "--rounds", str(rounds), "--apart", "--settle", "10")
 
-    with _answering(member) as terminal, ExitStack() as stack:
-        if with_person:
+    terminal = _Up(fleet, member) if who == "up" else _Alone(member)
+    with _started(terminal), ExitStack() as stack:
+        if who == "attached":
             stack.enter_context(_attached(fleet, member))
         _begin(member)
         for _ in range(kills):
@@ -240,7 +286,7 @@ def test_s13_what_was_asked_before_the_terminal_came_is_answered_once_it_is_ther
     member, log = _start(fleet, "--rounds", "1")
     eventually(lambda: asker.PROBES[-1] in member.output(), "it has asked", within_s=20)
 
-    with _answering(member):
+    with _started(_Alone(member)):
         read = _rounds(log, 1, within_s=30)
 
     _assert_each_answered_once(read)

@@ -244,6 +244,27 @@ async def test_s10_a_body_of_1_gib_is_not_read_to_its_end(house_process: HousePr
         assert sent < 32 << 20
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["an operator", "nobody"])
+async def test_s10_who_goes_on_sending_after_a_refusal_is_cut_off(house_process: HouseProcess, *, known: bool) -> None:
+    bearer = [": ".join(house_process.bearer)] if known else []
+    head = ["POST /api/v1/pods HTTP/1.1", f"Host: 127.0.0.1:{house_process.port}", *bearer]
+    chunk, sent, cut = b"100000\r\n" + bytes(1 << 20) + b"\r\n", 0, False
+    async with _unnoticed(house_process), asyncio.timeout(30):
+        _, writer = await asyncio.open_connection("127.0.0.1", house_process.port)
+        writer.write("\r\n".join([*head, "Transfer-Encoding: chunked", "", ""]).encode())
+        while not cut and sent < 1 << 30:
+            writer.write(chunk)
+            sent += len(chunk)
+            try:
+                await writer.drain()
+            except ConnectionError:
+                cut = True
+        writer.close()
+
+    assert cut
+    assert sent < 64 << 20
+
+
 async def test_s10_a_body_that_says_it_is_too_large_is_refused_unread(house_process: HouseProcess) -> None:
     for length in (1 << 20 | 1, 1 << 30, 1 << 62, 10**30):
         reader, writer = await asyncio.open_connection("127.0.0.1", house_process.port)

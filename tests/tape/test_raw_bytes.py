@@ -18,7 +18,7 @@ from tapes import TAPE_ID, Flipper, TapeOnDisk, any_contents, begin_tape, make_t
 @pytest.fixture
 def tape(tmp_path: Path) -> TapeOnDisk:
     """A tape of a dozen segments."""
-    return make_tape(tmp_path / "t", any_contents(Random(1), 400), segment_bytes=8000)
+    return make_tape(tmp_path / "t", any_contents(Random(1), 400), segment_bytes=4000)
 
 
 def raw_stream(tape: TapeOnDisk) -> bytes:

@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from scrubjay.keeper.clients import Client
 
-# A program that has asked waits for a second or two. What comes much later would be taken for keys.
-LATE_US = 10_000_000
+# A program that has asked and still waits has no patience to lose. One that went on would take what comes for keys.
+LATE_US = 30_000_000
 
 
 class NotAnswerable(Exception):

@@ -16,6 +16,7 @@ from scrubjay.tape.format import BadRecord, tape_salt
 from scrubjay.tape.reader import Tape
 from scrubjay.tape.segment import Segment, list_segments, open_segment
 
+_READ_BYTES = 1 << 20  # at once: the system makes room for all that it is asked for
 _FINGERPRINT_BYTES = 4 << 10  # the last before an offset
 # A folder's time moves in steps of up to 10 ms: a change within one after a look at it would not be seen.
 _TIME_STEP_NS = 20_000_000
@@ -39,7 +40,7 @@ class TapeBytes:
         parts: list[bytes] = []
         while limit > 0:
             try:
-                data = self._read_some(offset, limit)
+                data = self._read_some(offset, min(limit, _READ_BYTES))
             except TapeDamaged:
                 if not parts:
                     raise
