@@ -21,7 +21,7 @@ _TOKEN_MIN = 20  # of a part of a value that is a secret by itself
 _LINE_TOKEN_MIN = 16
 _WORD_MAX = 12  # letters; a longer one is in no dictionary
 _PATTERNS_MAX = 256  # each costs a flood a hundredth of its speed
-_VALUE_MAX_BYTES = 64 << 10
+_VALUE_MAX_BYTES = 2048  # a longer one is hidden piece by piece
 
 # A name is that of a secret if one of its words is one of these, or if it has one of those in it.
 _WORDS = frozenset(
@@ -105,19 +105,21 @@ def find_secrets(environment: Mapping[str, str], named: Iterable[str] = ()) -> l
     """
     wanted = set(named)
     found: dict[bytes, tuple[int, str]] = {}  # with their numbers among those of a variable
-    for name, value in environment.items():
+    for name, given in environment.items():
         if "-" + name in wanted:
             continue
         if name in wanted:
-            values = [value, *_parts_of_url(value, name), *_parts(value)]
+            values = [given, *_parts_of_url(given, name), *_parts(given)]
             least = NAMED_MIN
         elif "-*" in wanted:
             continue
         else:
-            values, least = _secrets_of(name, value), VALUE_MIN
+            values, least = _secrets_of(name, given), VALUE_MIN
         lines = [line for text in values for line in _lines(text) if len(line) >= least]
         for number, line in enumerate(lines):
-            found.setdefault(line.encode("utf-8", "surrogateescape")[:_VALUE_MAX_BYTES], (number, name))
+            value = line.encode("utf-8", "surrogateescape")
+            for start in range(0, len(value), _VALUE_MAX_BYTES):
+                found.setdefault(value[start : start + _VALUE_MAX_BYTES], (number, name))
     first = sorted(found, key=lambda value: found[value][0])[:_PATTERNS_MAX]
     return [Secret(found[value][1], value) for value in sorted(first, key=len, reverse=True)]
 
@@ -253,8 +255,8 @@ class Mask:
         self._needles = list(dict.fromkeys(p.needle for p in self._patterns if len(p.needle) >= _NEEDLE_MIN))
         self._exact = [p.value for p in self._patterns if len(p.needle) < _NEEDLE_MIN]
         self._shortest = min([len(p.text) for p in self._patterns], default=0)
-        self._heads = _Heads([p.value for p in self._patterns], _HEAD)
-        self._thin_heads = _Heads(self._needles, _HEAD)
+        self._heads = _Heads([value for p in self._patterns for value in {p.value, p.text}])
+        self._thin_heads = _Heads(self._needles)
         self._waits = waits
         self._seen = self._held = b""
         self._begun = False  # whether what was seen last, or is kept back, is the beginning of a secret
@@ -354,6 +356,8 @@ class Mask:
     def _find_begun(self, whole: bytes, text: _Text, end: int) -> tuple[list[int], _Pattern] | None:
         """Where the bytes are of the longest beginning of a secret that stands at the end, and whose it is."""
         best: tuple[list[int], _Pattern] | None = None
+        if not (self._heads.may_end(whole) or self._heads.may_end(text.data)):
+            return None
         for pattern in self._patterns:
             at = _begun(whole, pattern.value, end)
             if at is not None and (best is None or at < best[0][0]):
@@ -367,18 +371,17 @@ class Mask:
 class _Heads:
     """The beginnings of some values, all looked for at once."""
 
-    def __init__(self, values: list[bytes], size: int) -> None:
-        """``size`` is how many bytes make a beginning."""
-        self._values, self._size = values, size
+    def __init__(self, values: list[bytes]) -> None:
+        self._values = values
         self._all = b"\0".join(values)
 
     def may_end(self, data: bytes) -> bool:
         """Whether ``data`` ends with the beginning of a value."""
         # The last bytes of a beginning stand somewhere in its value. Those of hardly anything else do.
-        end = data[-self._size :]
-        if len(end) < self._size or end not in self._all:
+        end = data[-_HEAD:]
+        if len(end) < _HEAD or end not in self._all:
             return False
-        return any(_begun(data, value, 0, self._size) is not None for value in self._values)
+        return any(_begun(data, value, 0) is not None for value in self._values)
 
 
 def _by_place(match: tuple[int, int, _Pattern]) -> tuple[int, int]:
@@ -440,9 +443,9 @@ class _Text:
         return found
 
 
-def _begun(data: bytes, value: bytes, start: int, least: int = _HEAD) -> int | None:
+def _begun(data: bytes, value: bytes, start: int) -> int | None:
     """Where, from ``start`` on, the longest beginning of a value begins that ``data`` ends with."""
-    head = value[:least]
+    head = value[:_HEAD]
     at = data.find(head, max(start, len(data) - len(value) + 1))
     while at >= 0:
         if value.startswith(data[at:]):

@@ -35,6 +35,7 @@ from scrubjay.store.pods import PodFacts, add_pod, change_pod, list_pods, remove
 from scrubjay.store.runners import connect_runner, disconnect_runner, disconnect_runners
 from scrubjay.store.status import Status, set_status
 from scrubjay.store.tapes import Tapes
+from scrubjay.store.tokens import revoke_tokens_of
 from scrubjay.store.worktrees import WorktreeFacts, add_worktree
 from scrubjay.tape.reader import Tape
 from scrubjay.tape.record import Json
@@ -126,9 +127,11 @@ class Tower:
 
     def find(self, raw: str) -> KnownPod:
         """The pod with that name or id, or the only one whose name or id begins so; a running one before others."""
+        known = self.pods.get(PodId(raw))
+        if known is not None:
+            return known
         pods = list(self.pods.values())
         for wanted in (
-            [pod for pod in pods if pod.report.id == raw],
             [pod for pod in pods if pod.report.name == raw],
             [pod for pod in pods if raw and (pod.report.name.startswith(raw) or pod.report.id.startswith(raw))],
         ):
@@ -274,6 +277,7 @@ class Tower:
                     _record_report(connection, change, peer.id, wall_us=wall_us, found=found)
                 else:
                     remove_pod(connection, change, wall_us=wall_us)
+                    revoke_tokens_of(connection, change, wall_us=wall_us)
 
         await self.database.write(body)
         for change in changes:

@@ -3,15 +3,16 @@
 Two machines without a socket. Every byte has an offset, so delivering twice equals delivering once, and to go on
 after anything is to ask how far the other side is.
 
-- **The runner's tape is the truth.** A server keeps only what is synced on the runner: output travels as soon as it is
-  written and is shown at once, but it waits in the receiver's memory until the runner says that its own disk has it.
-  So a runner that loses its power, and with it the last moment of a tape, never has less than the server kept, and
-  what it records instead contradicts nobody.
+- **The runner's tape is the truth.** A server keeps only what is synced on the runner. What somebody watches travels as
+  soon as it is written and is shown at once, but it waits in the receiver's memory until the runner says that its own
+  disk has it; everything else travels then. So a runner that loses its power, and with it the last moment of a tape,
+  never has less than the server kept, and what it records instead contradicts nobody.
 - **Acknowledged means synced.** Of the two offsets of an acknowledgement only ``kept`` is a promise, and always the end
   of a record; ``have`` opens the sender's window and no more.
 - **The present comes first.** Tapes that are nearly caught up go before those that are far behind. Of a tape that
   somebody watches and that is far behind, the newest bytes are sent ahead, to be shown and not kept.
-- **A link that flaps wastes little.** What is under way is at most a quarter of what has arrived over this connection.
+- **A link that flaps wastes little.** What is under way, and what is sent ahead and so twice, is in proportion to what
+  has arrived over this connection and the one before.
 - **Two copies that differ** are never made equal by overwriting one: the sender compares the server's last bytes with
   its own before it adds to them, the receiver checks every record, and whoever finds a difference says Diverged. Then
   that tape is left as it is on both sides, and only shown.
@@ -32,9 +33,12 @@ from scrubjay.tape.format import RECORD_MAX_BYTES, BadRecord, decode_record, ski
 PORTION_BYTES = 128 << 10  # of a tape in one message; on a slow link the present waits no longer than for one
 NEAR_BYTES = 256 << 10  # a tape that is no further behind is live
 AHEAD_BYTES = 64 << 10  # of the newest output sent out of order; a viewer begins with a keyframe anyway
+AHEAD_MIN_BYTES = 8 << 10
 ECHO_BYTES = 4 << 10  # of each pod that may be under way whatever the others do: a key's echo waits for nobody's flood
 WINDOW_START_BYTES = 256 << 10  # under way when nothing has arrived yet
+WINDOW_MIN_BYTES = 16 << 10  # the same, after a connection over which hardly anything arrived
 WINDOW_MAX_BYTES = 32 << 20
+SHARE = 8  # of what has arrived, by one part in so many the window grows, and as much may be sent ahead
 POD_WINDOW_BYTES = 4 << 20
 BACKLOG_EVERY_BYTES = 2 << 20  # of live output after which one portion of backlog goes, so that it does come
 PENDING_MAX_BYTES = POD_WINDOW_BYTES + 2 * RECORD_MAX_BYTES  # held for one tape; the sender's window allows no more
@@ -163,6 +167,7 @@ class _Outgoing:
     end: int = 0
     synced: int = 0
     complete: bool = False
+    watched: bool = False
     trusted: int = 0  # up to here both copies are known to be the same
     kept: int = 0
     # From here on: of this connection.
@@ -178,11 +183,11 @@ class _Outgoing:
     probing: bool = False  # the store had failed: no more than a record until it keeps something
     ahead: int | None = None  # the next byte to send out of order
     ahead_busy: bool = False
-    ahead_granted: bool = False
 
     @property
     def lag(self) -> int:
-        return self.end - self.position
+        # What may yet be lost with the runner's power is for those who watch, and of no use to anybody else.
+        return (self.end if self.watched else self.synced) - self.position
 
     @property
     def under_way(self) -> int:
@@ -192,7 +197,7 @@ class _Outgoing:
         """Forget what belongs to a connection."""
         self.stage, self.remote = "unknown", Have(0, None)
         self.position = self.have = self.best = self.told = self.attempts = 0
-        self.busy = self.probing = self.ahead_busy = self.ahead_granted = False
+        self.busy = self.probing = self.ahead_busy = self.watched = False
         self.paused_until_us = self.ahead = None
 
 
@@ -206,7 +211,6 @@ class Sender:
         """``rng`` is uniform between 0 and 1."""
         self._rng = rng
         self._pods: dict[PodId, _Outgoing] = {}
-        self._watched: frozenset[PodId] = frozenset()
         self._connected = False
         self._words: deque[Step] = deque()
         self._near: _Queue = {}
@@ -216,8 +220,10 @@ class Sender:
         self._idle: _Queue = {}  # nothing to send, but not compared yet
         self._paused: _Queue = {}
         self._under_way = 0
+        self._window_start = WINDOW_START_BYTES
+        self._ahead_start = AHEAD_BYTES
         self._arrived = 0
-        self._ahead_left = 0
+        self._sent_ahead = 0
         self._since_backlog = 0
 
     # What the runner says.
@@ -274,12 +280,15 @@ class Sender:
 
     def disconnected(self) -> None:
         """The connection is gone, and with it everything that was under way."""
+        if self._connected:
+            share = self._arrived // SHARE
+            self._window_start = min(WINDOW_START_BYTES, max(WINDOW_MIN_BYTES, share))
+            self._ahead_start = min(AHEAD_BYTES, max(AHEAD_MIN_BYTES, share))
         self._connected = False
-        self._watched = frozenset()
         self._words.clear()
         for queue in (self._near, self._untold, self._ahead, self._backlog, self._idle, self._paused):
             queue.clear()
-        self._under_way = self._arrived = self._ahead_left = self._since_backlog = 0
+        self._under_way = self._arrived = self._sent_ahead = self._since_backlog = 0
         for tape in self._pods.values():
             tape.hang_up()
 
@@ -325,7 +334,6 @@ class Sender:
         position = max(tape.position, tape.kept)
         have = min(position, max(tape.have, ack.have, tape.kept))
         self._arrived += max(0, have - tape.best)
-        self._ahead_left += max(0, have - tape.best) // 4
         tape.best = max(tape.best, have)
         self._place(tape, position, have)
         self._queue(pod, tape)
@@ -364,11 +372,10 @@ class Sender:
 
     def watch(self, pods: Collection[PodId]) -> None:
         """Somebody looks at these, and at no others."""
-        before, self._watched = self._watched, frozenset(pods)
-        for pod in before | self._watched:
-            tape = self._pods.get(pod)
-            if tape is not None:
-                self._look_ahead(pod, tape)
+        for pod, tape in self._pods.items():
+            if tape.watched != (pod in pods):
+                tape.watched = pod in pods
+                self._queue(pod, tape)
 
     # What is next.
 
@@ -402,7 +409,7 @@ class Sender:
             return
         if portion.live:
             tape.ahead_busy = False
-            self._ahead_left -= length
+            self._sent_ahead += length
             if tape.ahead is not None and tape.ahead == portion.offset:
                 tape.ahead += length
             self._look_ahead(portion.pod, tape)
@@ -419,26 +426,31 @@ class Sender:
 
     def _next_of(self, queue: _Queue) -> Step | None:
         live = queue is self._near
-        for pod in list(queue):
+        step: Check | Portion | None = None
+        passed: list[PodId] = []
+        for pod in queue:
             tape = self._pods[pod]
-            if live and tape.lag > NEAR_BYTES:
-                del queue[pod]
-                self._backlog[pod] = None
+            own = self._room_of_pod(tape)
+            if own <= 0 or (live and tape.lag > NEAR_BYTES):
+                passed.append(pod)
                 continue
             if tape.stage == "unchecked":
-                del queue[pod]
-                return self._check(pod, tape)
-            own = self._room_of_pod(tape)
+                step = self._check(pod, tape)
+                break
             room = min(own, self._room_for(tape, live=live))
-            if own <= 0:
-                del queue[pod]  # an acknowledgement brings it back
-            if room <= 0:
-                continue
+            if room > 0:
+                tape.busy = True
+                self._since_backlog = self._since_backlog + room if live else 0
+                step = Portion(pod, tape.position, room, tape.synced, live=False)
+                break
+        if step is not None:
+            del queue[step.pod]
+        for pod in passed:
             del queue[pod]
-            tape.busy = True
-            self._since_backlog = self._since_backlog + room if live else 0
-            return Portion(pod, tape.position, room, tape.synced, live=False)
-        return None
+            if self._pods[pod].lag > NEAR_BYTES and live:
+                self._backlog[pod] = None
+            # Otherwise its window is full; an acknowledgement brings it back.
+        return step
 
     def _next_telling(self) -> Step | None:
         while self._untold:
@@ -450,15 +462,16 @@ class Sender:
         return None
 
     def _next_ahead(self) -> Step | None:
-        if not self._ahead or self._ahead_left <= 0:
+        left = self._ahead_start + self._arrived // SHARE - self._sent_ahead
+        if not self._ahead or left < AHEAD_MIN_BYTES:
             return None
         pod = next(iter(self._ahead))
         del self._ahead[pod]
         tape = self._pods[pod]
         assert tape.ahead is not None
-        tape.ahead = max(tape.ahead, tape.end - AHEAD_BYTES)
+        tape.ahead = max(tape.ahead, tape.end - min(AHEAD_BYTES, left))
         tape.ahead_busy = True
-        return Portion(pod, tape.ahead, min(tape.end - tape.ahead, self._ahead_left), tape.synced, live=True)
+        return Portion(pod, tape.ahead, tape.end - tape.ahead, tape.synced, live=True)
 
     def _next_check(self) -> Step | None:
         if not self._idle:
@@ -486,7 +499,7 @@ class Sender:
     @property
     def _window(self) -> int:
         """What may be under way: what a lost connection would cost."""
-        return min(WINDOW_MAX_BYTES, WINDOW_START_BYTES + self._arrived // 4)
+        return min(WINDOW_MAX_BYTES, self._window_start + self._arrived // SHARE)
 
     def _place(self, tape: _Outgoing, position: int, have: int) -> None:
         self._under_way += (position - have) - tape.under_way
@@ -514,15 +527,12 @@ class Sender:
 
     def _look_ahead(self, pod: PodId, tape: _Outgoing) -> None:
         behind = tape.lag > NEAR_BYTES or pod in self._paused or tape.stage == "stopped"
-        if pod not in self._watched or not behind or tape.stage == "unknown":
+        if not tape.watched or not behind or tape.stage == "unknown":
             tape.ahead = None
             self._ahead.pop(pod, None)
             return
         if tape.ahead is None:
             tape.ahead = max(0, tape.end - AHEAD_BYTES, tape.position if tape.stage != "stopped" else 0)
-            if not tape.ahead_granted:
-                tape.ahead_granted = True
-                self._ahead_left += AHEAD_BYTES
         if tape.end > tape.ahead and not tape.ahead_busy:
             self._ahead[pod] = None
 

@@ -47,6 +47,7 @@ class Pod(_Model):
     tape_bytes: int | None = Field(description="How far its tape goes, as far as the server knows.")
     keyboard: str | None = Field(description="Who has the keyboard.")
     viewers: int
+    muted: bool = Field(description="Whether no notices are given of it.")
     status: Status
 
 

@@ -17,7 +17,7 @@ from scrubjay.server.rest import models
 from scrubjay.server.rest.context import Asker, InTower, RawInstant, ThePod, instant_us, pod_id
 from scrubjay.server.rest.once import once
 from scrubjay.server.tower import Tower, author_of
-from scrubjay.store.notices import mute_pod, unmute_pod
+from scrubjay.store.notices import is_muted, mute_pod, muted_pods, unmute_pod
 from scrubjay.store.pods import PodFacts, get_pod, list_pods
 from scrubjay.store.status import Status, status_history
 from scrubjay.tape.record import Json
@@ -40,19 +40,27 @@ async def all_pods(
     all: Annotated[bool, Query(description="Ended ones too.")] = True,  # noqa: A002
 ) -> list[models.Pod]:
     """Oldest first."""
-    found = await tower.database.read(partial(list_pods, at_us=instant_us(tower, at)))
+    at_us = instant_us(tower, at)
+    found, muted = await tower.database.read(
+        lambda connection: (list_pods(connection, at_us=at_us), muted_pods(connection, at_us=at_us))
+    )
     return [
-        _describe(tower, facts, status, now=at is None) for facts, status in found if all or status.process not in _OVER
+        _describe(tower, facts, status, now=at is None, muted=facts.id in muted)
+        for facts, status in found
+        if all or status.process not in _OVER
     ]
 
 
 @router.get("/{pod}", summary="One pod, now or at an instant")
 async def one_pod(tower: InTower, known: ThePod, at: RawInstant = None) -> models.Pod:
     """A pod that was not there yet, or no longer, is not found."""
-    found = await tower.database.read(partial(get_pod, pod=pod_id(known), at_us=instant_us(tower, at)))
+    at_us, pod = instant_us(tower, at), pod_id(known)
+    found, muted = await tower.database.read(
+        lambda connection: (get_pod(connection, pod, at_us=at_us), is_muted(connection, pod, at_us=at_us))
+    )
     if found is None:
         raise NoSuchPod(known.report.name)
-    return _describe(tower, *found, now=at is None)
+    return _describe(tower, *found, now=at is None, muted=muted)
 
 
 @router.post("", status_code=201, summary="Start a pod")
@@ -238,7 +246,7 @@ def _words(status: Status) -> str:
     return status.process
 
 
-def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool) -> models.Pod:
+def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool, muted: bool) -> models.Pod:
     known = tower.pods.get(facts.id) if now else None
     grant = tower.keyboards.holder(facts.id) if now else None
     return models.Pod(
@@ -260,5 +268,6 @@ def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool) -> mo
         tape_bytes=tower.tape_end(PodId(facts.id)) if now else None,
         keyboard=grant.name if grant is not None else None,
         viewers=tower.viewers(facts.id) if now else 0,
+        muted=muted,
         status=describe_status(status),
     )
