@@ -49,11 +49,13 @@ def test_a_part_that_asks_is_nothing_but_the_question() -> None:
 )
 def test_what_is_only_drawn_calls_for_nothing(drawing: bytes) -> None:
     watch = CallWatch()
-    watch.feed(b"x")
+    watch.feed(b"x\x1b[m")
 
     assert not watch.feed(drawing)
+    assert not any(watch.feed(bytes([byte])) for byte in drawing)
 
 
+@pytest.mark.timeout(sized(p=120, n=3600))
 def test_no_effect_of_any_output_goes_unnoticed() -> None:
     for number in range(sized(p=300, n=5000)):
         rng = random.Random(f"calls {number}")
@@ -71,6 +73,7 @@ def test_no_effect_of_any_output_goes_unnoticed() -> None:
         terminal.close()
 
 
+@pytest.mark.timeout(sized(p=120, n=3600))
 def test_the_same_is_answered_however_it_is_cut() -> None:
     for number in range(sized(p=100, n=2000)):
         rng = random.Random(f"answers {number}")

@@ -161,6 +161,8 @@ async def test_what_is_not_there_says_so_only_to_those_who_may_be_here(house: Ho
     assert (await house.ask("GET", "/api/v1/pods/", bearer)).status == 404
     wrong = await house.ask("DELETE", "/api/v1/pods", bearer)
     assert (wrong.status, wrong.header("allow")) == (405, "GET, POST")
+    upgrade = await house.ask("GET", "/api/v1/flood", bearer)
+    assert (upgrade.status, upgrade.header("upgrade")) == (426, "websocket")
     assert (await house.ask("OPTIONS", "/api/v1/pods")).status == 401
     assert (await house.ask("TRACE", "/api/v1/pods", bearer)).status == 405
 

@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from threading import Event
 
 import pytest
 
@@ -127,6 +129,7 @@ def test_a_tape_is_copied_while_it_is_written_rotated_and_sealed(tapes: Replicat
     held = tapes.have(JAY)
     receiver.opened(JAY, held.have, held.kept)
     sender.connected({JAY: Have(held.have, held.fingerprint)})
+    sender.watch([JAY])
 
     def carry() -> None:
         while isinstance(step := sender.next(0), Portion):
@@ -319,11 +322,45 @@ def test_whoever_appends_faster_than_the_disk_syncs_waits_for_it(tmp_path: Path)
             assert held.have - held.kept <= 50_000 + len(batch[1])
 
 
+def test_many_threads_append_while_another_syncs(tmp_path: Path) -> None:
+    pods = [new_pod_id() for _ in range(8)]
+    originals = {pod: make_tape(tmp_path / "t" / pod, any_contents(Random(pod), 300), pod) for pod in pods}
+    done = Event()
+    kept: dict[PodId, int] = {}
+    with closing(ReplicatedTapes(tmp_path / "copies", descriptors=4)) as tapes:
+
+        def append(pod: PodId) -> None:
+            for batch in _batches(originals[pod], 3):
+                tapes.append(pod, *batch)
+                held = tapes.have(pod)
+                assert held.kept <= held.have == batch[0] + len(batch[1])
+
+        def sync() -> None:
+            while not done.is_set():
+                news = tapes.sync()
+                assert news.failed == {}
+                assert all(offset >= kept.get(pod, 0) for pod, offset in news.kept.items())
+                kept.update(news.kept)
+
+        with ThreadPoolExecutor(9) as threads:
+            syncing = threads.submit(sync)
+            appending = [threads.submit(append, pod) for pod in pods]
+            for future in appending:
+                future.result(60)
+            done.set()
+            syncing.result(60)
+        kept.update(tapes.sync().kept)
+
+        assert kept == {pod: tape.open().end for pod, tape in originals.items()}
+        assert all(copy_of(tapes, pod).checksums() == originals[pod].checksums() for pod in pods)
+        assert all(copy_of(tapes, pod).verify().verdict == "clean" for pod in pods)
+
+
 # Power cuts, killed processes, failing and full disks.
 
 
 def test_after_a_power_cut_everything_acknowledged_is_there_and_the_copy_goes_on(ram_path: Path) -> None:
-    for seed in range(sized(200, 5000)):
+    for seed in range(sized(100, 5000)):
         try:
             _check_power_cuts(seed, ram_path / str(seed))
             shutil.rmtree(ram_path / str(seed))
@@ -460,6 +497,31 @@ def test_a_process_that_is_killed_while_it_copies_loses_nothing_it_acknowledged(
         tapes.append(JAY, have, read_bytes(original.open(), have, 1 << 40))
     assert copy_of(tapes).checksums() == original.checksums()
     assert copy_of(tapes).verify().verdict == "clean"
+
+
+def test_what_a_killed_process_had_written_is_synced_before_it_is_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = make_tape(tmp_path / "t", outputs(50), JAY)
+    killed = ReplicatedTapes(tmp_path / "copies")
+    give(killed, original)
+    synced: list[str] = []
+    really = os.fsync
+
+    def note(fd: int) -> None:
+        synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+        really(fd)
+
+    with closing(ReplicatedTapes(tmp_path / "copies")) as tapes:
+        held = tapes.have(JAY)
+        monkeypatch.setattr(os, "fsync", note)
+        kept = tapes.sync().kept
+
+    (segment,) = copy_of(killed).segments()
+    assert (held.kept, held.have) == (0, original.open().end)
+    assert kept == {JAY: held.have}
+    assert segment.name in synced
+    killed.close()
 
 
 def test_a_copy_that_has_less_than_was_synced_goes_on_from_what_is_there(tmp_path: Path) -> None:
@@ -674,6 +736,7 @@ def test_a_sender_finds_that_a_shared_tape_is_there_and_goes_on_with_what_is_new
     sender.grew(JAY, writer.written, synced=writer.synced)
     held = shared.have(JAY)
     sender.connected({JAY: Have(held.have, held.fingerprint)})
+    sender.watch([JAY])
     at_first = sender.next(0)
 
     writer.append(Kind.OUTPUT, 11_000, b"new")

@@ -36,14 +36,10 @@ class Reel:
         """The reel of ``sources``, oldest first. It takes the workers over and ends them when it is closed."""
         self._workers = workers
         self._sources = sources
+        self._keyframes = [open_keyframes(source.folder, source.tape, workers.identity) for source in sources]
         self._replays = [
-            Replay(
-                source.tape,
-                open_keyframes(source.folder, source.tape, workers.identity),
-                workers,
-                progress=progress,
-            )
-            for source in sources
+            Replay(source.tape, keyframes, workers, progress=progress)
+            for source, keyframes in zip(sources, self._keyframes, strict=True)
         ]
         self._count_up()
 
@@ -92,9 +88,10 @@ class Reel:
         self._count_up()
 
     def free(self) -> None:
-        """Free the terminals; the workers stay for others."""
-        for replay in self._replays:
+        """Free the terminals and files; the workers stay for others."""
+        for replay, keyframes in zip(self._replays, self._keyframes, strict=True):
             replay.close()
+            keyframes.close()
 
     def close(self) -> None:
         """End the workers."""

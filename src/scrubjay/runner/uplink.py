@@ -137,7 +137,7 @@ class Uplink:
 
     def _pod_changed(self, tended: Tended) -> None:
         self._say(PodChanged(pod=tended.report()))
-        if tended.complete:
+        if tended.complete and tended.report().process == "lost":
             # What its keeper wrote last and did not sync may be other bytes now.
             self._sender.restart(tended.pod.id)
         self._tape_grew(tended)

@@ -139,14 +139,14 @@ _LONG_RULES = (
     _Rule("AKIA", re.compile(r"AKIA(?<![A-Za-z0-9]....)([A-Z0-9]{16})(?![A-Za-z0-9])")),  # AWS
     _Rule("ASIA", re.compile(r"ASIA(?<![A-Za-z0-9]....)([A-Z0-9]{16})(?![A-Za-z0-9])")),
     _Rule("SK", re.compile(r"SK([0-9a-f]{32})(?![0-9a-z])")),  # Twilio
-    _Rule("sig=", re.compile(r"sig=(?<=[?&]sig=)([A-Za-z0-9%/+=-]{40,120})")),  # Azure
     _Rule("/services/", re.compile(r"/services/(T[A-Z0-9]{6,16}/B[A-Z0-9]{6,16}/[A-Za-z0-9]{20,32})")),  # Slack
     _Rule("/webhooks/", re.compile(r"/webhooks/([0-9]{15,21}/[\w-]{50,80})", re.ASCII)),  # Discord
     _Rule(":AA", re.compile(r":(?<=[0-9]{8}:)(AA[\w-]{33})(?![\w-])", re.ASCII)),  # Telegram
     _Rule("Key=", re.compile(r"(?:Account|SharedAccess)Key=([A-Za-z0-9+/]{40,}={0,2})")),
-    _Rule("Q~", re.compile(r"Q~(?<=[\w~.-]{3}[0-9]Q~)([\w~.-]{31,34})", re.ASCII)),  # Azure
 )
 _RULES = (
+    _Rule("Q~", re.compile(r"Q~(?<=[\w~.-]{3}[0-9]Q~)([\w~.-]{31,34})", re.ASCII)),  # Azure
+    _Rule("sig=", re.compile(r"sig=(?<=[?&]sig=)([A-Za-z0-9%/+=-]{40,120})")),
     _Rule("://", re.compile(r"""://[^\s/:@"'<>]{0,256}:([^\s/@"'<>]{6,256})@"""), _is_password),
     _Rule("earer ", re.compile(rf"earer ({_TOKEN}{{16,4096}})"), _has_digit_and_letter),
     _Rule(

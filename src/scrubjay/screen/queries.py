@@ -13,14 +13,16 @@ Query = Literal["position", "focus"]
 _QUERY = re.compile(rb"\x1b\[\?(?:(?P<position>6n)|(?:\d+;)*1004(?:;\d+)*h)")
 _UNFINISHED = re.compile(rb"\x1b(?:\[(?:\?[\d;]*)?)?\Z")
 _UNFINISHED_MAX_BYTES = 64
-# Whatever a terminal answers or tells of: strings, their ends and bells, and the control sequences that ask.
+# Whatever a terminal answers or tells of: strings and bells, the control sequences that ask, a reset, and what stands
+# where no character may, which is taken for a control.
 _CALL = re.compile(
-    rb"\x07|\x1b(?:[P\]_Zc\\]|\[(?:[>=]?[\d;]*c|\??[\d;]*n|\??[\d;]*\$p|>[\d;]*q|\d[\d;]*t|\?u"
-    rb"|\?[\d;]*(?:1004|2048)[\d;]*h))"
+    rb"\x07|\x1b(?:[P\]_Zc]|\[(?:[>=]?[\d;]*c|\??[\d;]*n|\??[\d;]*\$p|>[\d;]*q|\d[\d;]*t|\?u"
+    rb"|\?[\d;]*(?:1004|2048)[\d;]*h)|[ -/]*(?:\[[0-?]*[ -/]*)?[\x80-\xff])"
 )
-_BEGUN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
-_BEGUN_MAX_BYTES = 64
-_ENDS_NOTHING = re.compile(rb"[ -?]*")  # of a control sequence: parameters and what comes between them
+_BEGUN = re.compile(rb"\x1b(?:[ -/]*|\[[0-?]*[ -/]*)\Z")
+_BEGUN_MAX_BYTES = 256
+_STRING = re.compile(rb"\x1b[P\]_X^][^\x07\x18\x1a]*\Z")
+_STRING_ENDS = re.compile(rb"[\x07\x18\x1a\x1b\x80-\x9f]")
 
 
 class Queries:
@@ -52,14 +54,21 @@ class CallWatch:
     """Tells output that may have an effect besides drawing from output that cannot, which is nearly all of it."""
 
     def __init__(self) -> None:
-        self._begun = True  # nobody knows what came before
+        self._begun = b""  # a sequence that has not ended
+        self._in_string = False  # or in one that is longer
+        self._is_first = True  # and nobody knows what came before
 
     def feed(self, data: bytes) -> bool:
         """Whether to ask the terminal after this portion of output."""
-        before, self._begun = self._begun, False
+        first, self._is_first = self._is_first, False
+        data = self._begun + data
+        ends = _STRING_ENDS.search(data) is not None if self._in_string else False
         last = data.rfind(b"\x1b")
         if last < 0:
-            self._begun = before and len(data) < _BEGUN_MAX_BYTES and _ENDS_NOTHING.fullmatch(data) is not None
-            return before or b"\x07" in data
-        self._begun = _BEGUN.match(data, last) is not None
-        return before or _CALL.search(data) is not None
+            self._begun = b""
+            self._in_string = self._in_string and not ends
+            return first or ends or b"\x07" in data
+        begun = _BEGUN.match(data, last) is not None and len(data) - last <= _BEGUN_MAX_BYTES
+        self._begun = data[last:] if begun else b""
+        self._in_string = _STRING.match(data, last) is not None
+        return first or ends or _CALL.search(data) is not None

@@ -18,7 +18,7 @@ class Changes:
 
     def __init__(self) -> None:
         self._recent: deque[Event] = deque(maxlen=RECENT)
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: set[asyncio.Future[None]] = set()
         self._database: Database | None = None
         self.number = 0  #: of the last change
 
@@ -31,7 +31,7 @@ class Changes:
         """Events of one commit, in order."""
         self._recent.extend(events)
         self.number = events[-1].number
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, set()
         for future in waiting:
             if not future.done():
                 future.set_result(None)
@@ -39,9 +39,12 @@ class Changes:
     async def after(self, number: int) -> list[Event]:
         """Changes with higher numbers, in order and none left out; waits until there is one."""
         while number >= self.number:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            await future
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.add(future)
+            try:
+                await future
+            finally:
+                self._waiting.discard(future)  # who leaves is not woken, for ever perhaps
         if self._recent and self._recent[0].number <= number + 1:
             first = number + 1 - self._recent[0].number
             return [self._recent[index] for index in range(first, min(len(self._recent), first + _PAGE))]

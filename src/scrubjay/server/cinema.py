@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from scrubjay.errors import ScrubjayError
 from scrubjay.ids import PodId
 from scrubjay.replay.reel import Reel, Source
 from scrubjay.replay.workers import Workers
@@ -45,8 +46,10 @@ class _Lane:
             reel.refresh()
         try:
             return body(reel)
+        except ScrubjayError:
+            raise  # what was asked for cannot be; nothing is wrong with the recording
         except BaseException:
-            self._reels.pop(pod, None)  # whatever it was, the next one begins anew
+            self._forget(pod)  # whatever it was, the next one begins anew
             raise
 
     def forget(self, pod: PodId) -> None:

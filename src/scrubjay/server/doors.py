@@ -89,21 +89,24 @@ class Doors:
                 continue
             if found := door.pattern.match(scope["path"]):
                 access = self._table.get((door.method, door.template))
-                if access is None or (access.action == PUBLIC and scope["path"].startswith(_NEVER_PUBLIC)):
+                if access is None or _is_too_public(access, scope["path"]):
                     return None
                 return Entry(door, access, found.groupdict())
         return None
 
-    def methods(self, scope: Scope) -> list[str]:
-        """The methods that a path is open for, if any."""
-        if scope["type"] != "http":
-            return []
-        found = [
-            door.method
-            for door in self._doors
-            if (door.method, door.template) in self._table and door.pattern.match(scope["path"])
-        ]
-        return sorted({method for method in found if method != "WEBSOCKET"})
+    def methods(self, scope: Scope) -> list[Method]:
+        """What a path is open for, if anything."""
+        path = cast(str, scope["path"])
+        found: set[Method] = set()
+        for door in self._doors:
+            access = self._table.get((door.method, door.template))
+            if access is not None and not _is_too_public(access, path) and door.pattern.match(path):
+                found.add(door.method)
+        return sorted(found)
+
+
+def _is_too_public(access: Access, path: str) -> bool:
+    return access.action == PUBLIC and path.startswith(_NEVER_PUBLIC)
 
 
 def _method(scope: Scope) -> str:

@@ -196,8 +196,11 @@ class Guard:
         return _unknown_caller("bad_credential", "that token or login is not good, or not any more")
 
     def _nowhere(self, scope: Scope) -> Refused:
-        if methods := self._doors.methods(scope):
-            allowed = ", ".join(methods)
+        methods = self._doors.methods(scope) if scope["type"] == "http" else []
+        if methods == ["WEBSOCKET"]:
+            return Refused(426, "websocket_only", "there is only a WebSocket here", headers={"Upgrade": "websocket"})
+        if methods:
+            allowed = ", ".join(method for method in methods if method != "WEBSOCKET")
             return Refused(405, "wrong_method", f"there is only {allowed} here", headers={"Allow": allowed})
         return Refused(404, "not_found", "there is nothing here", hint="/api/v1/openapi.json lists what there is")
 

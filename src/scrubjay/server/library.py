@@ -48,6 +48,7 @@ class Library:
         self._path = path
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="library")
         self._indexed: dict[PodId, int] = {}
+        self._finished: set[PodId] = set()
 
     async def search(
         self, query: Query, shelves: list[Shelf], *, since_us: int | None, until_us: int | None, limit: int
@@ -102,6 +103,11 @@ class Library:
         if process.returncode:
             log.warning("library.indexing_failed", status=process.returncode, tapes=len(behind))
         self._indexed.update(ends)
+        self._finished.update(shelf.pod for shelf in behind if not shelf.growing)
+
+    def is_finished(self, pod: PodId) -> bool:
+        """Whether a tape that has ended is indexed to its end."""
+        return pod in self._finished
 
     def _is_worth(self, shelf: Shelf) -> bool:
         done = self._indexed.get(shelf.pod, -1)

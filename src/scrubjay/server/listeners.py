@@ -19,6 +19,7 @@ CALLER = "scrubjay.caller"
 """Where a connection's Caller is found in ``scope["state"]``."""
 
 _BACKLOG = 1024
+_UNSENT_BYTES = 128 << 10  # that the kernel keeps for a client who does not read; it would take 4 MB of each
 _PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _PORT_TRIES = 20
 
@@ -136,6 +137,7 @@ def _listen(host: str, port: int, *, optional: bool) -> socket.socket | None:
         raise CannotListen(f"{host}:{port}", error.strerror or "unknown") from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)  # connections inherit it
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind((host, port))

@@ -59,7 +59,7 @@ class LivePod:
         self._kept_bytes = 0
         self._first = 0  # viewers whose cursor is before this have missed something
         self.end = 0  #: after the last record, or byte, that has come
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: set[asyncio.Future[None]] = set()
         self._batches: dict[int, tuple[int, list[str | bytes]]] = {}
         self._keyframe: LiveKeyframe | None = None
         self._taking: asyncio.Task[LiveKeyframe] | None = None
@@ -106,6 +106,8 @@ class LivePod:
                 self._records.append(record)
                 self._ends.append(record.end)
                 self._kept_bytes += len(record.payload)
+        if records:
+            self._batches.clear()
         if self._kept_bytes > KEPT_BYTES * 5 // 4:
             self._drop_old()
         return True
@@ -155,7 +157,7 @@ class LivePod:
 
     def wake(self) -> None:
         """Let everybody who waits look."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, set()
         for future in waiting:
             if not future.done():
                 future.set_result(None)
@@ -164,9 +166,12 @@ class LivePod:
         """Return when there may be something after a cursor."""
         if self._stream is None or cursor < self._first or (self._ends and self._ends[-1] > cursor):
             return
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        await future
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)  # who leaves is not woken, for ever perhaps
 
     # What viewers ask.
 
@@ -180,23 +185,29 @@ class LivePod:
         if not self.viewers:
             self._begin_anew(self.end)
 
-    def since(self, cursor: int) -> tuple[int, list[str | bytes]] | None:
-        """Where the next cursor is and the messages up to it; None if a keyframe is due."""
+    def since(self, cursor: int, *, catching_up: bool) -> tuple[int, list[str | bytes]] | None:
+        """Where the next cursor is and the messages up to it; None if a keyframe is due.
+
+        Who is ``catching_up`` has just been given one, and takes what came meanwhile, a portion at a time: while a
+        busy pod's screen is drawn more may come than anybody else is allowed to be behind.
+        """
         if self._stream is None or cursor < self._first:
             return None
         start = bisect_right(self._ends, cursor)
         if start == len(self._ends):
             return cursor, []
         known = self._batches.get(cursor)
-        if known is not None and known[0] == self._ends[-1]:
-            return known
-        if sum(len(record.payload) for record in self._records[start:]) > BEHIND_BYTES:
-            return None
-        batch = self._ends[-1], encode_records(self._records[start:])
-        if len(self._batches) > 64:
-            self._batches.clear()
-        self._batches[cursor] = batch
-        return batch
+        if known is None:
+            known = self._batches[cursor] = self._batch(start)
+        return known if catching_up or known[0] == self._ends[-1] else None
+
+    def _batch(self, start: int) -> tuple[int, list[str | bytes]]:
+        """A portion of the records from one on, and where it ends."""
+        stop, size = start, 0
+        while stop < len(self._records) and size <= BEHIND_BYTES:
+            size += len(self._records[stop].payload)
+            stop += 1
+        return self._ends[stop - 1], encode_records(self._records[start:stop])
 
     async def keyframe(self) -> LiveKeyframe:
         """The screen to begin with; a recent one is given to all. PodUnwatchable if there is none."""

@@ -20,9 +20,11 @@ from websockets.frames import CloseCode, Frame
 
 from scrubjay.server.limits import FRAGMENTS_MAX, HEAD_MAX_BYTES, HEAD_MAX_S, REST_MAX_BYTES, REST_MAX_S
 from scrubjay.server.listeners import CALLER, Caller, peer_uid
+from scrubjay.wire.viewer import LATE
 
 _SLICE_BYTES = 16 << 10  # parsed into frames at once; 256 KiB of empty ones would be 40,000 of them
 _SLICES_AT_ONCE = 4  # before others have their turn; libuv would read 32 times 256 KiB
+_LINGER_S = 300.0  # for who took nothing for long to learn that it was closed
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -220,6 +222,22 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             super().handle_ping()
         else:
             self.conn.data_to_send()
+
+    def keepalive_timeout(self) -> None:
+        """Close a connection whose other side has taken nothing for long; it is told when it reads on."""
+        self.pong_timer = None
+        self.pending_ping_payload = None
+        if self.close_sent or self.transport.is_closing():
+            return
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": LATE})
+        self.conn.send_close(LATE, "nothing was taken for five minutes")
+        # Behind what is still to be taken: an application that waits to send more is ended by the disconnect.
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        self.close_timer = self.loop.call_later(_LINGER_S, self.transport.abort)
 
     async def receive(self) -> Any:
         """The next message, and room for those after it."""

@@ -109,7 +109,8 @@ class Tower:
         while True:
             await asyncio.sleep(INDEX_EVERY_S)
             try:
-                await self.library.keep_up(await asyncio.to_thread(self.shelves, list(self.pods)))
+                pods = [pod for pod in self.pods if not self.library.is_finished(pod)]
+                await self.library.keep_up(await asyncio.to_thread(self.shelves, pods))
             except (OSError, ScrubjayError) as error:
                 log.warning("library.not_kept_up", error=str(error))
 

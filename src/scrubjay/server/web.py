@@ -18,7 +18,8 @@ from scrubjay.server.listeners import Listeners
 from scrubjay.server.protocols import HttpConnection, WebSocketConnection
 
 GRACE_S = 3  # for requests under way when the server ends
-SILENCE_MAX_S = 330.0  # without an answer to a ping; a viewer may be stopped for five minutes and go on
+PING_EVERY_S = 20.0
+SILENCE_MAX_S = 300.0  # without an answer to a ping; a viewer may be stopped for five minutes and go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ def _config(app: ASGIApp, tls: Tls | None) -> uvicorn.Config:
         http=HttpConnection,
         ws=WebSocketConnection,
         ws_max_size=MESSAGE_MAX_BYTES,
+        ws_ping_interval=PING_EVERY_S,
         ws_ping_timeout=SILENCE_MAX_S,
         ws_per_message_deflate=False,  # six to ten times the time per message, and a way to send a bomb
         lifespan="on",

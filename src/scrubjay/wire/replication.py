@@ -205,12 +205,17 @@ _Queue = dict[PodId, None]  # in the order in which they came
 
 
 class Sender:
-    """The runner's side: what to send next over one connection after the other."""
+    """The runner's side: what to send next over one connection after the other.
+
+    Whoever has the connection does one step after the other, and only as long as the connection takes what it is given:
+    what waits in a buffer is late, and lost with the connection.
+    """
 
     def __init__(self, rng: Callable[[], float]) -> None:
         """``rng`` is uniform between 0 and 1."""
         self._rng = rng
         self._pods: dict[PodId, _Outgoing] = {}
+        self._watched: frozenset[PodId] = frozenset()
         self._connected = False
         self._words: deque[Step] = deque()
         self._near: _Queue = {}
@@ -232,7 +237,7 @@ class Sender:
         """A tape ends at ``end`` now, which is the end of a record, and its disk has it up to ``synced``."""
         tape = self._pods.get(pod)
         if tape is None:
-            tape = self._pods[pod] = _Outgoing()
+            tape = self._pods[pod] = _Outgoing(watched=pod in self._watched)
             if self._connected:
                 self._words.append(Offer(pod))
         tape.end, tape.complete = end, complete
@@ -247,9 +252,7 @@ class Sender:
     def restart(self, pod: PodId) -> None:
         """A keeper died: what it had not synced may be other bytes now. Call it before the tape's new end is told."""
         tape = self._pods.get(pod)
-        if tape is None:
-            return
-        if tape.stage == "open":
+        if tape is not None and tape.stage == "open":
             tape.stage = "restarting"
             self._unqueue(pod)
             self._words.append(Restart(pod))
@@ -285,6 +288,7 @@ class Sender:
             self._window_start = min(WINDOW_START_BYTES, max(WINDOW_MIN_BYTES, share))
             self._ahead_start = min(AHEAD_BYTES, max(AHEAD_MIN_BYTES, share))
         self._connected = False
+        self._watched = frozenset()
         self._words.clear()
         for queue in (self._near, self._untold, self._ahead, self._backlog, self._idle, self._paused):
             queue.clear()
@@ -372,9 +376,11 @@ class Sender:
 
     def watch(self, pods: Collection[PodId]) -> None:
         """Somebody looks at these, and at no others."""
-        for pod, tape in self._pods.items():
-            if tape.watched != (pod in pods):
-                tape.watched = pod in pods
+        before, self._watched = self._watched, frozenset(pods)
+        for pod in before ^ self._watched:
+            tape = self._pods.get(pod)
+            if tape is not None:
+                tape.watched = pod in self._watched
                 self._queue(pod, tape)
 
     # What is next.

@@ -17,7 +17,7 @@ from scrubjay.server.tower import KnownPod, Tower, author_of
 from scrubjay.wire import messages
 from scrubjay.wire import viewer as wire
 
-LATE_S = 300.0  # a viewer that takes nothing for so long is closed when it comes back
+HELD_UP_S = 0.25  # a viewer that a message has waited for so long is slow, and not only late
 
 _numbers = count(1)
 
@@ -54,6 +54,7 @@ class _Viewer:
         self._holder = f"viewer-{next(_numbers)}"
         self._cursor = -1 if after is None else after
         self._resynced = after is None
+        self._catching_up = True
         self._told: tuple[messages.PodReport, Grant | None] | None = None
 
     async def run(self) -> None:
@@ -79,7 +80,7 @@ class _Viewer:
     async def _show(self) -> None:
         while (known := self._tower.pods.get(self._pod)) is not None:
             await self._tell(known)
-            batch = self._live.since(self._cursor)
+            batch = self._live.since(self._cursor, catching_up=self._catching_up)
             if batch is None:
                 await self._begin()
                 continue
@@ -87,6 +88,7 @@ class _Viewer:
             for message in messages:
                 await self._send(message)
             if not messages:
+                self._catching_up = False
                 await self._live.wait(self._cursor)
         await close_quietly(self._socket, wire.GONE, "the pod was deleted")
 
@@ -102,6 +104,7 @@ class _Viewer:
         self._resynced = True
         self._cursor = frame.offset
         await self._send(frame.message)
+        self._catching_up = True
 
     async def _tell(self, known: KnownPod) -> None:
         """Say how the pod is and who types, if that has changed."""
@@ -137,9 +140,8 @@ class _Viewer:
         else:
             await self._socket.send_text(message)
         # What it did not take is held by its connection only; nobody else has waited.
-        if asyncio.get_running_loop().time() - began > LATE_S:
-            await close_quietly(self._socket, wire.LATE, "nothing was taken for five minutes")
-            raise WebSocketDisconnect(wire.LATE)
+        if asyncio.get_running_loop().time() - began > HELD_UP_S:
+            self._catching_up = False
 
     # What it says.
 

@@ -1,0 +1,228 @@
+"""R18: a viewer that takes nothing costs nobody anything; when it goes on it is live through one keyframe."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from chaos.cluster import Service
+from chaos.fleet import Fleet, Member
+from chaos.machine import eventually, kill, resident_kib, sockets_of
+from scrubjay.server import web
+from scrubjay.tape.record import Json
+from scrubjay.wire.viewer import LATE
+from tiers import sized
+from up.machine import open_machine
+
+_HERE = Path(__file__).parent
+_STAMPER = _HERE.parent / "agents" / "stamper.py"
+_BYTES_PER_S = 1_000_000
+_VIEWERS = sized(25, 50)
+_WARM_S = sized(2, 20)
+_PHASE_S = sized(6, 60)
+_MEMORY_KIB = 1024
+_BEYOND_BYTES = 512 << 10  # that the server holds itself for a viewer: what was being sent when it stopped to read
+_LIVE_S = 0.25  # a lag no larger is live
+_UNSYNCED_US = 500_000  # the keeper's window of 200 ms and a sync
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """Something a viewer has received."""
+
+    at_s: float
+    kind: str
+    size: int
+    lag_s: float | None
+
+
+class _Watcher:
+    """Some viewers in a process of their own."""
+
+    def __init__(self, url: str, token: str, count: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(_HERE / "watcher.py"), url.replace("http", "ws", 1), str(count)],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"SCRUBJAY_TOKEN": token},
+            text=True,
+        )
+        self.pid = self._process.pid
+
+    def await_ready(self) -> None:
+        """Return when all have their first keyframe."""
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+
+    def end(self) -> list[tuple[list[_Message], int | None]]:
+        """What each has received, and what it was closed with."""
+        kill(self.pid, signal.SIGTERM)
+        out, _ = self._process.communicate(timeout=30)
+        return [([_Message(*message) for message in seen["messages"]], seen["code"]) for seen in json.loads(out)]
+
+    def close(self) -> None:
+        """End it, if it was not."""
+        if self._process.poll() is None:
+            kill(self.pid)
+            self._process.communicate()
+
+
+@contextmanager
+def _watching(url: str, token: str, count: int) -> Generator[_Watcher]:
+    watcher = _Watcher(url, token, count)
+    try:
+        watcher.await_ready()
+        yield watcher
+    finally:
+        watcher.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """What was measured for a while."""
+
+    began_s: float
+    ended_s: float
+    resident_kib: float
+    unsynced_us: float
+    bytes_per_s: float
+
+    def lag_s(self, seen: Sequence[_Message]) -> float:
+        """The worst of a hundred, in a second that is neither good nor bad."""
+        seconds: dict[int, list[float]] = {}
+        for message in seen:
+            if message.lag_s is not None and self.began_s <= message.at_s < self.ended_s:
+                seconds.setdefault(int(message.at_s - self.began_s), []).append(message.lag_s)
+        return statistics.median(sorted(lags)[len(lags) * 99 // 100] for lags in seconds.values())
+
+
+def _measure(up: Service, member: Member, seconds: float) -> _Phase:
+    began, written = time.monotonic(), member.progress
+    resident: list[int] = []
+    unsynced: list[int] = []
+    while time.monotonic() < began + seconds:
+        resident.append(resident_kib(up.pid))
+        unsynced.append(cast(int, (member.pod.observe().live or {})["unsynced_us"]))
+        time.sleep(0.1)
+    ended = time.monotonic()
+    pace = (member.progress - written) / (ended - began)
+    return _Phase(began, ended, statistics.median(resident), statistics.median(unsynced), pace)
+
+
+def _start(fleet: Fleet) -> tuple[Service, Member, str, str]:
+    """A server, a pod that shows much, where it is looked at, and a viewer's token."""
+    up = fleet.up()
+    address = eventually(lambda: re.search(r'"url": "([^"]*)"', up.log), "it says where it is", within_s=10)
+    token = cast(Json, up.client.post("/api/v1/tokens", {"role": "viewer", "name": "test"}))["token"]
+    words = (sys.executable, "-I", "-S", str(_STAMPER), str(_BYTES_PER_S), str(fleet.logs / "busy.log"))
+    member = fleet.start("busy", *words)
+    eventually(lambda: up.processes().get("busy") == "running", "it is in the fleet", within_s=20)
+    return up, member, f"{address[1]}/api/v1/pods/busy/live?mode=watch", str(token)
+
+
+@pytest.mark.timeout(sized(120, 600))
+def test_r18_a_stopped_viewer_costs_nobody_anything_and_is_live_again_through_one_keyframe(fleet: Fleet) -> None:
+    up, member, url, token = _start(fleet)
+    with _watching(url, token, _VIEWERS - 1) as others, _watching(url, token, 1) as stopped:
+        _measure(up, member, _WARM_S)
+        without = _measure(up, member, _PHASE_S)
+        kill(stopped.pid, signal.SIGSTOP)
+        beside = _measure(up, member, _PHASE_S)
+        held = _queued_bytes(stopped.pid)
+        kill(stopped.pid, signal.SIGCONT)
+        continued = time.monotonic()
+        _measure(up, member, 2)
+        [(seen, code)] = stopped.end()
+        all_seen = [message for one, _ in others.end() for message in one]
+
+    after = [message for message in seen if message.at_s > continued]
+    (keyframe,) = [index for index, message in enumerate(after) if message.kind == "keyframe"]
+    backlog = sum(message.size for message in after[:keyframe])
+    live_s = next(m.at_s for m in after[keyframe:] if m.lag_s is not None and m.lag_s < _LIVE_S) - continued
+    lag_s, lag_beside_s = without.lag_s(all_seen), beside.lag_s(all_seen)
+    grown_kib = beside.resident_kib - without.resident_kib
+    print(f"p99 lag of {_VIEWERS - 1} viewers {lag_s * 1000:.1f} ms, beside a stopped one {lag_beside_s * 1000:.1f} ms")
+    print(f"server's memory {without.resident_kib:.0f} KiB, beside a stopped one {grown_kib:+.0f} KiB")
+    print(f"live {live_s:.3f} s after going on; {backlog} bytes before the keyframe, of which sockets held {held}")
+
+    assert code is None
+    assert grown_kib <= _MEMORY_KIB
+    assert lag_beside_s <= lag_s * 1.1 + sized(50, 2) / 1000
+    assert beside.unsynced_us <= _UNSYNCED_US
+    assert beside.bytes_per_s == pytest.approx(_BYTES_PER_S, rel=0.1)
+    assert live_s <= 1
+    assert backlog <= held + _BEYOND_BYTES < _PHASE_S * _BYTES_PER_S
+
+
+def _queued_bytes(pid: int) -> int:
+    """What the kernel holds for a process that does not read its one connection, on both sides."""
+    mine = sockets_of(pid)
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ((here, there),) = {(row[1], row[2]) for row in rows if row[9] in mine}
+    received = sum(int(row[4].partition(":")[2], 16) for row in rows if (row[1], row[2]) == (here, there))
+    sent = sum(int(row[4].partition(":")[0], 16) for row in rows if (row[1], row[2]) == (there, here))
+    return received + sent
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.mark.anyio
+async def test_r18_who_takes_nothing_for_too_long_is_closed_and_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "PING_EVERY_S", 0.2)
+    monkeypatch.setattr(web, "SILENCE_MAX_S", 1.0)
+    async with open_machine(tmp_path) as machine:
+        words = (sys.executable, "-I", "-S", str(_STAMPER), str(_BYTES_PER_S), str(tmp_path / "busy.log"))
+        pod = await machine.start(*words, name="busy")
+        quiet = await machine.start("sleep", "1000", name="quiet")
+        token, tower = await machine.token("viewer"), machine.server.tower
+        urls = [f"{machine.server.url}/api/v1/pods/{name}/live?mode=watch" for name in ("busy", "quiet", "busy")]
+        watchers = [_Watcher(url, token, 1) for url in urls]
+        try:
+            await machine.until(lambda: tower.viewers(pod.id) == 2 and tower.viewers(quiet.id) == 1, "they look")
+            for watcher in watchers:
+                await asyncio.to_thread(watcher.await_ready)
+            for watcher in watchers[:2]:
+                kill(watcher.pid, signal.SIGSTOP)
+            await machine.until(lambda: (tower.viewers(pod.id), tower.viewers(quiet.id)) == (1, 0), "they are closed")
+            for watcher in watchers[:2]:
+                kill(watcher.pid, signal.SIGCONT)
+            codes = [[code for _, code in await asyncio.to_thread(watcher.end)] for watcher in watchers]
+        finally:
+            for watcher in watchers:
+                watcher.close()
+
+    assert codes == [[LATE], [LATE], [None]]
+
+
+@pytest.mark.skipif(not sized(0, 1), reason="takes five minutes and a half: nightly")
+@pytest.mark.timeout(600)
+def test_r18_who_takes_nothing_for_five_minutes_is_closed_and_told_so(fleet: Fleet) -> None:
+    up, _, url, token = _start(fleet)
+    with _watching(url, token, 1) as stopped:
+        kill(stopped.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        eventually(lambda: up.pods()["busy"]["viewers"] == 0, "it is closed", within_s=web.SILENCE_MAX_S + 30)
+        took_s = time.monotonic() - began
+        kill(stopped.pid, signal.SIGCONT)
+        [(_, code)] = stopped.end()
+
+    assert code == LATE
+    assert took_s >= web.SILENCE_MAX_S
