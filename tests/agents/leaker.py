@@ -1,6 +1,7 @@
-"""An agent that prints what it finds in its environment, in every way a secret gets onto a terminal.
+"""An agent that prints secrets in every way they get onto a terminal.
 
-It is told the ways by their names and prints one canary a line, each begun with the way and the variable's name.
+It prints what stands in its environment under names that begin with CANARY, and in a file it is given, way by way;
+then it reads until a line says ``end``. After a line that says ``hide`` the echo is off.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 _PACE_S = 0.001  # enough for whoever reads to have read
 _SLOW_S = 0.06
+_FILLER_BYTES = 3 << 20  # a tape that is worth keyframes of its own
 
 
 def _whole(value: bytes) -> Iterator[bytes]:
@@ -43,21 +46,21 @@ def _rainbow(value: bytes) -> Iterator[bytes]:
 
 def _wrapped(value: bytes) -> Iterator[bytes]:
     """At 80 columns, as the terminal would, but by the program."""
-    yield b"\r\n" + b"\r\n".join([value[start : start + 80] for start in range(0, len(value), 80)])
+    yield b"\r\n".join([value[start : start + 80] for start in range(0, len(value), 80)])
 
 
 def _indented(value: bytes) -> Iterator[bytes]:
     half = len(value) // 2
-    yield b"\r\n  " + value[:half] + b"\x1b[K\r\n    " + value[half:]
+    yield b"  " + value[:half] + b"\x1b[K\r\n    " + value[half:]
 
 
 def _boxed(value: bytes) -> Iterator[bytes]:
     side = "│".encode()
     half = len(value) // 2
-    yield b"\r\n" + side + b" " + value[:half] + b" " + side + b"\r\n" + side + b" " + value[half:] + b" " + side
+    yield side + b" " + value[:half] + b" " + side + b"\r\n" + side + b" " + value[half:] + b" " + side
 
 
-WAYS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+_WAYS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
     "whole": _whole,
     "split": _split,
     "slow": _slow,
@@ -69,35 +72,43 @@ WAYS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 }
 
 
-def _print(text: bytes, way: str) -> None:
-    for part in WAYS[way](text):
-        while part:
-            part = part[os.write(1, part) :]
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
 
 
-def _read_hidden() -> None:
+def _print_all(way: str, values: dict[str, str]) -> None:
+    _write(f"\r\n== {way} ==\r\n".encode())
+    for name, value in sorted(values.items()):
+        if way == "slow" and not name.startswith("CANARY0"):
+            continue
+        for line in value.encode().split(b"\n"):
+            for part in _WAYS[way](line):
+                _write(part)
+            _write(b"\r\n")
+
+
+def _hide_typing() -> None:
     mode = termios.tcgetattr(0)
     mode[3] &= ~termios.ECHO
     termios.tcsetattr(0, termios.TCSANOW, mode)
+    _write(b"hidden\r\n")
 
 
 def main() -> None:
-    """Print, then read until a line says ``end``; before a line that says ``hide`` is answered, the echo goes off."""
-    variables = sorted(name for name in os.environ if name.startswith("CANARY"))
-    printed = {name: os.environ[name] for name in variables}
+    """Print, then listen."""
+    values = {name: value for name, value in os.environ.items() if name.startswith("CANARY")}
     if len(sys.argv) > 2:
-        printed |= dict(line.split("\t", 1) for line in open(sys.argv[2]).read().split("\0") if line)
+        values |= dict(entry.split("\t", 1) for entry in Path(sys.argv[2]).read_text().split("\0") if entry)
     for way in sys.argv[1].split(","):
-        for name, value in sorted(printed.items()):
-            text = value.encode()
-            for line in text.split(b"\n"):
-                _print(line, way)
-                os.write(1, b"\r\n")
-    os.write(1, b"\r\nprinted\r\n")
+        if way == "filler":
+            _write(b"nothing to see here\r\n" * (_FILLER_BYTES // 21))
+        else:
+            _print_all(way, values)
+    _write(b"\r\nprinted\r\n")
     while (line := sys.stdin.readline().strip()) != "end":
         if line == "hide":
-            _read_hidden()
-            os.write(1, b"hidden\r\n")
+            _hide_typing()
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ class Proxy:
         self._do(lambda: self._become("down"))
 
     def set_silent(self) -> None:
-        """Let nothing through and close nothing: half-open for both sides. What comes now is taken, and not answered."""
+        """Let nothing through and close nothing: half-open for both sides. What comes is taken and never answered."""
         self._do(lambda: self._become("silent"))
 
     def cut(self) -> None:
@@ -242,12 +242,23 @@ def open_proxy(target: int | None = None) -> Generator[Proxy]:
         proxy.close()
 
 
-def connections_to(pid: int, port: int) -> list[str]:
-    """The inodes of the TCP connections that a process has to a port of this machine."""
+def connections_to(pid: int, port: int) -> int:
+    """How many TCP connections a process has to a port of this machine."""
+    return _count(pid, lambda _local, remote: remote == port)
+
+
+def connections_at(pid: int, port: int) -> int:
+    """How many TCP connections a process has that came to a port of this machine."""
+    return _count(pid, lambda local, _remote: local == port)
+
+
+def _count(pid: int, wanted: Callable[[int, int], bool]) -> int:
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     mine = sockets_of(pid)
-    found: list[str] = []
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, _, remote, state, *_, inode = line.split()[:10]
-        if state == _ESTABLISHED and int(remote.rpartition(":")[2], 16) == port and inode in mine:
-            found.append(inode)
-    return found
+    return sum(
+        row[3] == _ESTABLISHED and row[9] in mine and wanted(_port_of(row[1]), _port_of(row[2])) for row in rows
+    )
+
+
+def _port_of(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)

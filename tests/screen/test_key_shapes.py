@@ -109,6 +109,16 @@ def test_the_middle_of_a_private_key_is_hidden_where_nothing_else_of_it_is_in_si
     assert mask_rows(middle[:2], [False] * 2) == middle[:2]
 
 
+@pytest.mark.parametrize("seen", range(2, 9))
+def test_the_end_of_a_private_key_is_hidden_where_its_beginning_is_out_of_sight(seen: int) -> None:
+    rows = [*PEM.split("\n")[-seen:], "$ ls"]
+
+    masked = mask_rows(rows, [False] * len(rows))
+
+    assert masked == [*(veil(len(row)) for row in rows[:-2]), *rows[-2:]]
+    assert mask_rows(rows[:-2], [False] * (seen - 1))[3:] == masked[3:-2]
+
+
 def test_lines_that_come_in_portions_are_taken_together() -> None:
     keyed = KeyedLines()
     lines = [f"a {TOKEN}", *PEM.split("\n"), "b"]

@@ -44,7 +44,7 @@ def test_a_part_that_asks_is_nothing_but_the_question() -> None:
         b"\x1b[31mred\x1b[m",
         b"\x1b[2J\x1b[H\x1b[10;20H\x1b[K\x1b[3A\x1b[1S",
         b"\x1b[?25l\x1b[?2026h\x1b[?2026l\x1b[?1049h",
-        b"\x1b[s\x1b[u\x1b[5 q\x1b[!p\x1b7\x1b8\x1b(B",
+        b"\x1b[s\x1b[5 q\x1b[!p\x1b7\x1b8\x1b(B",
     ],
 )
 def test_what_is_only_drawn_calls_for_nothing(drawing: bytes) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -22,7 +23,7 @@ from chaos.small_disk import SmallDisk, mount_small_disk
 from faulty_disk import FaultyDisk, PowerCut
 from scrubjay.errors import BadId, DiskFull, NotATape, TapeDiverged
 from scrubjay.ids import PodId, new_pod_id
-from scrubjay.store.tapes import ReplicatedTapes, SharedTapes, Tapes, seal_copy
+from scrubjay.store.tapes import ReplicatedTapes, SharedTapes, Synced, Tapes, seal_copy
 from scrubjay.tape.anchor import WATERMARK, Anchor, read_anchor
 from scrubjay.tape.format import Kind
 from scrubjay.tape.raw_bytes import TapeBytes, read_bytes
@@ -560,9 +561,9 @@ def test_damage_in_the_middle_of_a_copy_stays_and_is_said(tmp_path: Path) -> Non
     assert report.records == 151
 
 
-def test_a_descriptor_whose_sync_failed_is_never_synced_again(
-    tapes: ReplicatedTapes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_descriptor_whose_sync_failed_is_never_synced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+    tapes = ReplicatedTapes(tmp_path / "copies", monotonic_s=lambda: now_s)
     original = make_tape(tmp_path / "t", outputs(60), JAY)
     first, second, *rest = _batches(original, 10)
     tapes.append(JAY, *first)
@@ -582,17 +583,56 @@ def test_a_descriptor_whose_sync_failed_is_never_synced_again(
     monkeypatch.setattr(os, "fdatasync", fail_once)
     tapes.append(JAY, *second)
     during = tapes.sync()
+    too_early = tapes.sync()
+    now_s += 1
     after = tapes.sync()
     for batch in rest:
         tapes.append(JAY, *batch)
-    tapes.sync()
+    tapes.close()
 
+    assert too_early == Synced()
     assert before.kept == {JAY: second[0]}
     assert during.kept == {}
     assert during.failed == {JAY: "Input/output error"}
     assert after.kept == {JAY: rest[0][0]}
     assert syncs.count(failed[0]) == 1
     assert len(copy_of(tapes).segments()) == 2
+    assert copy_of(tapes).checksums() == original.checksums()
+    assert copy_of(tapes).verify().verdict == "clean"
+
+
+def test_a_disk_that_never_syncs_gets_more_and_more_time_and_no_more_than_fits_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, tried = 0.0, list[float]()
+    tapes = ReplicatedTapes(tmp_path / "copies", unsynced_bytes=20_000, monotonic_s=lambda: now_s)
+    original = make_tape(tmp_path / "t", outputs(200, 1000), JAY)
+    batches = _batches(original, 5)
+    really = os.fdatasync
+
+    def fail(fd: int) -> None:
+        if not os.readlink(f"/proc/self/fd/{fd}").endswith(".raw"):
+            return really(fd)
+        tried.append(now_s)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    taken = 0
+    for _ in range(600):
+        now_s += 0.1
+        with suppress(OSError):
+            taken = tapes.append(JAY, *batches[min(taken // len(batches[0][1]), len(batches) - 1)])
+        assert tapes.sync().kept == {}
+    pauses = [later - earlier for earlier, later in pairwise(tried)]
+    monkeypatch.setattr(os, "fdatasync", really)
+    now_s += 20
+    give(tapes, original)
+    tapes.close()
+
+    assert taken < 40_000
+    assert len(tried) < 20
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == pytest.approx(10, abs=0.2)
     assert copy_of(tapes).checksums() == original.checksums()
     assert copy_of(tapes).verify().verdict == "clean"
 

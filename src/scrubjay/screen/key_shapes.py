@@ -162,10 +162,12 @@ _RUNS = bytes(120 if chr(code) in "_~+-" or (code < 128 and chr(code).isalnum())
 
 _BEGIN_PRIVATE = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{16,}={0,2}(?![A-Za-z0-9+/=])")
-_LAST_BASE64 = re.compile(r"[A-Za-z0-9+/]{2,}={0,2}$")
+_BASE64_LINE = re.compile(r"[ \t\u2500-\u257f|]{0,16}([A-Za-z0-9+/]{2,}={0,2})[ \t\u2500-\u257f|]{0,16}")
+_END_PRIVATE = re.compile(r"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _HEADER_LINE = re.compile(r"[^A-Za-z0-9+/]*(?:(?:Proc-Type|DEK-Info|Version|Comment)\b.*)?")
 # The middle of a private key whose beginning is out of sight. Three lines, for one may be anything.
 _BODY_LINE = re.compile(r"\n[ \t]{0,16}([A-Za-z0-9+/]{64}(?:[A-Za-z0-9+/]{6})?)(?=\n|\Z)")
+_LAST_LINE = re.compile(r"\n[ \t]{0,16}((?:[A-Za-z0-9+/]{4}){5,17}|[A-Za-z0-9+/]{2,70}={1,2})(?=\n|\Z)")
 _BODY_LINES_MIN = 3
 _BODY_LINES_MAX = 128  # a key of 8192 bits
 # A long key that goes on in the next row, which a program has wrapped by itself.
@@ -188,7 +190,7 @@ def find_keys(text: str) -> list[Span]:
                 found.append(match.span(group))
     if found:
         found += [span for _, stop in found for span in _continuations(text, stop)]
-    if "-----BEGIN" in text:
+    if "PRIVATE KEY" in text:
         found += _private_keys(text)
     if has_run:
         found += _bodies(text)
@@ -247,13 +249,26 @@ def _private_keys(text: str) -> Iterator[Span]:
             if 0 <= end < stop:
                 stop = end
             spans = [match.span() for match in _BASE64.finditer(text, position, stop)]
-            last = _LAST_BASE64.search(text, position, stop) if not spans and lines else None
+            last = _BASE64_LINE.fullmatch(text, position, stop) if not spans and lines else None
             if last is not None:
-                spans.append(last.span())
+                spans.append(last.span(1))
             yield from spans
             if stop == end or (lines and not spans and not _HEADER_LINE.fullmatch(text, position, stop)):
                 break
             position, lines = stop + 1, lines + 1
+    for end in _END_PRIVATE.finditer(text):
+        yield from _before_end(text, text.rfind("\n", 0, end.start()))
+
+
+def _before_end(text: str, stop: int) -> Iterator[Span]:
+    """The lines above the last one of a private key whose first line may be out of sight."""
+    while stop > 0:
+        start = text.rfind("\n", 0, stop) + 1
+        line = _BASE64_LINE.fullmatch(text, start, stop)
+        if line is None:
+            return
+        yield line.span(1)
+        stop = start - 1
 
 
 def _bodies(text: str) -> Iterator[Span]:
@@ -263,6 +278,9 @@ def _bodies(text: str) -> Iterator[Span]:
         if body and (line is None or line.start() != body[-1].end()):
             if len(body) >= _BODY_LINES_MIN and _may_be_private(text[: body[0].start()]):
                 yield from ((line.start(1) - 1, line.end(1) - 1) for line in body)
+                last = _LAST_LINE.match(text, body[-1].end() - 1)
+                if last is not None:
+                    yield last.span(1)
             body.clear()
         if line is not None:
             body.append(line)

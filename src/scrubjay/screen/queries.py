@@ -13,11 +13,11 @@ Query = Literal["position", "focus"]
 _QUERY = re.compile(rb"\x1b\[\?(?:(?P<position>6n)|(?:\d+;)*1004(?:;\d+)*h)")
 _UNFINISHED = re.compile(rb"\x1b(?:\[(?:\?[\d;]*)?)?\Z")
 _UNFINISHED_MAX_BYTES = 64
-# Whatever a terminal answers or tells of: strings and bells, the control sequences that ask, a reset, and what stands
-# where no character may, which is taken for a control.
+# Whatever a terminal answers or tells of, bells apart: strings, control sequences that end like those that ask, a reset,
+# and what stands where no character may, which is taken for a control. Without backtracking, for all output is searched.
 _CALL = re.compile(
-    rb"\x07|\x1b(?:[P\]_Zc]|\[(?:[>=]?[\d;]*c|\??[\d;]*n|\??[\d;]*\$p|>[\d;]*q|\d[\d;]*t|\?u"
-    rb"|\?[\d;]*(?:1004|2048)[\d;]*h)|[ -/]*(?:\[[0-?]*[ -/]*)?[\x80-\xff])"
+    rb"\x1b(?:\[(?:[0-?]*+(?:[cnqtu\x80-\xff]|\$p|[ -/]++[\x80-\xff])|\?[\d;]*(?:1004|2048)[\d;]*h)"
+    rb"|[P\]_Zc\x80-\xff]|[ -/]++[\x80-\xff])"
 )
 _BEGUN = re.compile(rb"\x1b(?:[ -/]*|\[[0-?]*[ -/]*)\Z")
 _BEGUN_MAX_BYTES = 256
@@ -71,4 +71,4 @@ class CallWatch:
         begun = _BEGUN.match(data, last) is not None and len(data) - last <= _BEGUN_MAX_BYTES
         self._begun = data[last:] if begun else b""
         self._in_string = _STRING.match(data, last) is not None
-        return first or ends or _CALL.search(data) is not None
+        return first or ends or b"\x07" in data or _CALL.search(data) is not None

@@ -10,6 +10,7 @@ One process at a time has a folder of copies.
 
 from __future__ import annotations
 
+import errno
 import shutil
 import time
 from collections.abc import Callable
@@ -35,6 +36,8 @@ DESCRIPTORS = 256  # files open for writing; a soft limit of 1024 is usual, and 
 UNSYNCED_BYTES = 64 << 20  # in memory; above this whoever appends waits for a sync
 SYNC_THREADS = 8  # a journal commits many files at once for little more than one
 ANCHOR_EVERY_S = 5.0  # how far behind a power cut may leave a watermark
+SYNC_HOLD_S = 0.2  # after a failed sync, twice as long after each that follows
+SYNC_HOLD_MAX_S = 10.0
 
 _REMOVED = ".removed"
 
@@ -154,6 +157,8 @@ class _Copy:
     replica: Replica
     lock: Lock = field(default_factory=Lock)
     anchored_s: float = 0.0
+    failures: int = 0  #: syncs that failed, one after the other
+    hold_until_s: float = 0.0
     sealed_segments: int = 0  #: of those begun, how many were offered for sealing
 
 
@@ -190,7 +195,7 @@ class ReplicatedTapes:
         self._copies: dict[PodId, _Copy] = {}
         self._left: dict[PodId, Surviving] = {}  # of those that nobody writes
         self._dirty: set[PodId] = set()
-        self._appended = 0  # bytes since the last sync began
+        self._appended = 0  # bytes since the last sync began, and those that it did not sync
         self._sealable: dict[PodId, bool] = {}  # whether they are complete
         self._news = Synced()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -215,16 +220,18 @@ class ReplicatedTapes:
 
     def append(self, pod: PodId, offset: int, records: bytes) -> int:
         """Write records to a copy."""
-        copy = self._open_copy(pod)
-        with self._lock:
-            self._dirty.add(pod)
-            self._appended += len(records)
-            wait = self._appended > self._unsynced_bytes or len(self._dirty) > self._unsynced_files
-        with copy.lock:
-            have = copy.replica.append(offset, records)
-        if wait:
+        if self._wants_sync():
             self._sync_dirty()
-        return have
+            if self._appended > self._unsynced_bytes:
+                raise OSError(errno.EBUSY, "the disk does not sync what it was given")
+        copy = self._open_copy(pod)
+        try:
+            with copy.lock:
+                return copy.replica.append(offset, records)
+        finally:
+            with self._lock:
+                self._dirty.add(pod)
+                self._appended += len(records)
 
     def sync(self) -> Synced:
         """Sync every copy that was added to, several at a time."""
@@ -318,6 +325,10 @@ class ReplicatedTapes:
             copy = self._copies[pod] = _Copy(replica)
         return copy
 
+    def _wants_sync(self) -> bool:
+        with self._lock:
+            return self._appended > self._unsynced_bytes or len(self._dirty) > self._unsynced_files
+
     def _sync_dirty(self, *, anchor: bool = False) -> None:
         with self._syncing:
             with self._lock:
@@ -332,13 +343,17 @@ class ReplicatedTapes:
     def _begin_sync(self, pod: PodId, jobs: list[tuple[PodId, _Copy, Sync]], *, anchor: bool) -> None:
         try:
             copy = self._open_copy(pod)
+            now_s = self._monotonic_s()
+            if now_s < copy.hold_until_s:
+                self._try_again(pod)
+                return
             with copy.lock:
                 copy.replica.flush()  # what a full disk has left in memory
-                due = anchor or self._monotonic_s() - copy.anchored_s >= ANCHOR_EVERY_S
+                due = anchor or now_s - copy.anchored_s >= ANCHOR_EVERY_S
                 if copy.replica.sync_due:
                     jobs.append((pod, copy, copy.replica.begin_sync(anchor=due)))
                     if due:
-                        copy.anchored_s = self._monotonic_s()
+                        copy.anchored_s = now_s
                 else:
                     self._note_kept(pod, copy)
         except (DiskFull, OSError) as error:
@@ -347,8 +362,13 @@ class ReplicatedTapes:
     def _finish_sync(self, pod: PodId, copy: _Copy, sync: Sync) -> None:
         with copy.lock:
             if copy.replica.finish_sync(sync):
+                copy.failures, copy.hold_until_s = 0, 0.0
                 self._note_kept(pod, copy)
                 return
+            # Each failure costs a new segment, so a disk that fails again and again gets more time each time.
+            copy.failures += 1
+            hold_s = min(SYNC_HOLD_MAX_S, SYNC_HOLD_S * 2 ** min(copy.failures, 10))
+            copy.hold_until_s = self._monotonic_s() + hold_s
             try:
                 copy.replica.flush()
             except (DiskFull, OSError) as error:
@@ -372,7 +392,13 @@ class ReplicatedTapes:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         with self._lock:
             self._news.failed[pod] = why
+        self._try_again(pod)
+
+    def _try_again(self, pod: PodId) -> None:
+        with self._lock:
+            copy = self._copies.get(pod)
             self._dirty.add(pod)
+            self._appended += copy.replica.unsynced_bytes if copy is not None else 0
 
 
 def seal_copy(job: Sealable) -> Sealed:
