@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from benchmarks.family import CommandFailed, reap_ended
+from benchmarks.family import CommandFailed
 from benchmarks.plan import SCRUBJAY, Plan
 from benchmarks.streams import COLS, ROWS, STREAMS
 from scrubjay.cli.client import Client, login_link_of, pod_path
@@ -31,6 +32,7 @@ _SPEAKER = Path(__file__).with_name("speaker.py")
 _STREAM_BYTES = 2_000_000  # of updates that a speaker begins again with when it is through
 _UP_WITHIN_S = 60.0
 _DOWN_WITHIN_S = 30.0
+_CALM_WITHIN_S = 120.0  # after the end of its pods, whose tapes are sealed then
 _AT_ONCE = 8  # requests
 _SILENCE_S = 0.3  # in which a tape that grows would have
 
@@ -148,12 +150,13 @@ def running_server(plan: Plan) -> Generator[Server]:
     server = Server(folder / "data", process.pid, folder)
     try:
         server.url = _await_url(process, said)
+        wait_until(lambda: server.figure("scrubjay_runners") > 0, _UP_WITHIN_S, "the runner")
         yield server
     finally:
         died = process.poll()
         server.stop_pods()
         _end(process)
-        reap_ended()
+        wait_until(_is_calm, _CALM_WITHIN_S, "sealers to end")
         last_words = log.read_text(errors="replace").strip()[-1000:]
         shutil.rmtree(folder)
         if died is not None:
@@ -176,6 +179,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.kill()
         process.wait()
         raise
+
+
+def _is_calm() -> bool:
+    """Whether no child is left, adopted or not."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+    except ChildProcessError:
+        return True
+    return False
 
 
 def wait_until(done: Callable[[], bool], within_s: float, what: str) -> None:

@@ -89,7 +89,7 @@ class Proxy:
         self._do(lambda: self._become("up"))
 
     def set_down(self) -> None:
-        """Reset what stands and everything that comes."""
+        """End what stands and everything that comes; what has got through is there, what is under way is lost."""
         self._do(lambda: self._become("down"))
 
     def set_silent(self) -> None:
@@ -97,7 +97,7 @@ class Proxy:
         self._do(lambda: self._become("silent"))
 
     def cut(self) -> None:
-        """Reset what stands; what comes next gets through."""
+        """Reset what stands, so that even what has got through is lost if nobody has read it; then go on."""
         self._do(self._reset_all)
 
     def close(self) -> None:
@@ -121,11 +121,11 @@ class Proxy:
 
     def _become(self, state: LinkState) -> None:
         self._state = state
-        if state == "down":
-            self._reset_all()
-        elif state == "silent":
+        if state != "up":
             for passage in self.passages:
                 passage.silent = True
+                if state == "down":
+                    _end(passage)
 
     def _reset_all(self) -> None:
         for passage in self.passages:
@@ -170,7 +170,7 @@ class Proxy:
             ]
             await asyncio.wait(flows, return_when=asyncio.FIRST_COMPLETED)
             if passage.silent:
-                # The other side has to notice by itself.
+                # The other side has to notice by itself, or is just being told.
                 passage.closed_s = passage.closed_s or time.monotonic()
                 await asyncio.wait(flows)
             for flow in flows:
@@ -220,6 +220,14 @@ class Proxy:
                 await writer.drain()
 
 
+def _end(passage: Passage) -> None:
+    """Let both sides see an end."""
+    passage.closed_s = passage.closed_s or time.monotonic()
+    for writer in passage.writers:
+        with suppress(OSError, RuntimeError):
+            writer.write_eof()
+
+
 def _reset(passage: Passage) -> None:
     if passage.closed_s is None:
         passage.closed_s = time.monotonic()
@@ -255,9 +263,7 @@ def connections_at(pid: int, port: int) -> int:
 def _count(pid: int, wanted: Callable[[int, int], bool]) -> int:
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     mine = sockets_of(pid)
-    return sum(
-        row[3] == _ESTABLISHED and row[9] in mine and wanted(_port_of(row[1]), _port_of(row[2])) for row in rows
-    )
+    return sum(row[3] == _ESTABLISHED and row[9] in mine and wanted(_port_of(row[1]), _port_of(row[2])) for row in rows)
 
 
 def _port_of(address: str) -> int:

@@ -71,9 +71,7 @@ async def main(url: str, count: int) -> None:
         await connect(url, additional_headers=headers, compression=None, max_size=None, ping_interval=None)
         for _ in seen
     ]
-    looking = [
-        asyncio.create_task(look(connection, one)) for connection, one in zip(connections, seen, strict=True)
-    ]
+    looking = [asyncio.create_task(look(connection, one)) for connection, one in zip(connections, seen, strict=True)]
     for one in seen:
         await one.started.wait()
     print("ready", flush=True)

@@ -6,7 +6,7 @@ import asyncio
 import struct
 from dataclasses import dataclass
 
-from server.house import UPGRADE, Answer, read_answer
+from server.house import UPGRADE, Answer, hang_up, read_answer
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 
@@ -74,6 +74,6 @@ class RawSocket:
             except ConnectionError:
                 return
 
-    def hang_up(self) -> None:
-        """Close the connection."""
-        self.writer.close()
+    async def hang_up(self) -> None:
+        """Leave, whatever is still on its way."""
+        await hang_up(self.writer)

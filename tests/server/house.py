@@ -10,7 +10,7 @@ import json
 import socket
 import sys
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -267,7 +267,14 @@ async def ask(
         writer.write("\r\n".join(lines).encode("latin-1") + body)
         return await read_answer(reader, head=method == "HEAD")
     finally:
-        writer.close()
+        await hang_up(writer)
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Leave a connection, whatever is still in it."""
+    writer.transport.abort()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 async def read_answer(reader: asyncio.StreamReader, *, head: bool = False) -> Answer:

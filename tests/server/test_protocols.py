@@ -29,6 +29,7 @@ class _Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.reading = True
+        self.closing = False
         self.written = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -41,7 +42,7 @@ class _Transport(asyncio.Transport):
         self.reading = True
 
     def is_closing(self) -> bool:
-        return False
+        return self.closing
 
     def close(self) -> None:
         """It stays open."""
@@ -143,4 +144,14 @@ async def test_pings_are_not_answered_while_nobody_reads_the_answers(opened: Web
 
     assert unread == 0
     assert _transport(opened).written == 6
+    await _leave(opened)
+
+
+async def test_one_who_only_sends_stops_when_the_other_side_is_gone(opened: WebSocketConnection) -> None:
+    await opened.send({"type": "websocket.send", "text": "seen"})
+    _transport(opened).closing = True
+
+    with pytest.raises(OSError):
+        await opened.send({"type": "websocket.send", "text": "unseen"})
+
     await _leave(opened)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from fake_clock import FakeClock
 from scrubjay.server.credentials import BROWSER_S, LOGIN_S, cookie_name
 from server.frames import RawSocket
-from server.house import House, read_answer
+from server.house import House, hang_up, read_answer
 
 pytestmark = pytest.mark.anyio
 
@@ -164,7 +164,7 @@ async def test_s6_logging_in_again_ends_the_login_before(house: House) -> None:
 
     assert await watching.closed(within_s=_CLOSED_S) == 4401
     assert (await house.ask("GET", "/api/v1/me", cookie)).status == 401
-    watching.hang_up()
+    await watching.hang_up()
 
 
 async def test_s6_revoking_a_token_closes_what_it_has_open(house: House) -> None:
@@ -182,7 +182,7 @@ async def test_s6_revoking_a_token_closes_what_it_has_open(house: House) -> None
     assert await unharmed.read() == (1, b'{"heard": 2}')
     assert (await house.ask("DELETE", f"/api/v1/tokens/{id_}", admin)).status == 404
     for opened in (*sockets, unharmed):
-        opened.hang_up()
+        await opened.hang_up()
 
 
 async def test_s6_revoking_a_token_hangs_up_on_one_who_does_not_read(house: House) -> None:
@@ -197,7 +197,7 @@ async def test_s6_revoking_a_token_hangs_up_on_one_who_does_not_read(house: Hous
     async with asyncio.timeout(_CLOSED_S):
         while house.gate.connections.principals():
             await asyncio.sleep(0.05)
-    stalled.hang_up()
+    await stalled.hang_up()
 
 
 async def _is_stalled(house: House) -> bool:
@@ -222,7 +222,7 @@ async def test_s6_revoking_a_token_cuts_a_response_that_does_not_end(house: Hous
                 continue
         except ConnectionResetError:
             pass
-    writer.close()
+    await hang_up(writer)
 
 
 async def test_s6_an_operator_may_revoke_the_token_that_asks(house: House) -> None:
@@ -245,8 +245,8 @@ async def test_s6_what_was_revoked_behind_the_guards_back_is_closed_too(house: H
 
     assert await by_token.closed(within_s=_CLOSED_S) == 4401
     assert await by_cookie.closed(within_s=_CLOSED_S) == 4401
-    by_token.hang_up()
-    by_cookie.hang_up()
+    await by_token.hang_up()
+    await by_cookie.hang_up()
 
 
 async def test_s6_a_credential_that_expires_closes_what_it_has_open(timed_house: House, clock: FakeClock) -> None:
@@ -256,7 +256,7 @@ async def test_s6_a_credential_that_expires_closes_what_it_has_open(timed_house:
     clock.advance(11)
 
     assert await opened.closed(within_s=_CLOSED_S) == 4401
-    opened.hang_up()
+    await opened.hang_up()
 
 
 async def test_s6_logging_out_ends_the_login_and_closes_what_it_has_open(house: House) -> None:
@@ -271,7 +271,7 @@ async def test_s6_logging_out_ends_the_login_and_closes_what_it_has_open(house: 
     assert await watching.closed(within_s=_CLOSED_S) == 4401
     assert (await house.ask("GET", "/api/v1/me", cookie)).status == 401
     assert (await house.ask("POST", "/logout", await house.bearer())).code == "not_logged_in"
-    watching.hang_up()
+    await watching.hang_up()
 
 
 async def test_s6_only_digests_of_secrets_are_kept(house: House) -> None:

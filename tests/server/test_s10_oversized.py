@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 from cli.conftest import Jay
 from scrubjay.server.limits import FRAGMENTS_MAX, HEAD_MAX_BYTES, MESSAGE_MAX_BYTES
 from server.frames import BINARY, CLOSE, CONT, PING, TEXT, RawSocket, frame
-from server.house import Answer, House, read_answer
+from server.house import Answer, House, hang_up, read_answer
 from server.process import HouseProcess
 from server.up import Up, open_up
 
@@ -62,7 +62,7 @@ async def _unnoticed(process: HouseProcess) -> AsyncGenerator[None]:
     finally:
         talking.cancel()
         await asyncio.wait([talking])
-        bystander.hang_up()
+        await bystander.hang_up()
     assert talking.cancelled()
     assert others.worst_s < _UNNOTICED_S
     assert process.peak_kib() - before_kib <= _MEMORY_KIB
@@ -84,7 +84,7 @@ async def test_s10_a_frame_that_claims_to_be_larger_than_a_message_may_be_is_not
         opened.send(frame(BINARY, claim=claim))
 
         assert await opened.closed(within_s=_QUICKLY_S) == 1009
-        opened.hang_up()
+        await opened.hang_up()
 
 
 async def test_s10_a_message_of_16_mib_is_refused_in_one_piece_and_in_many(house_process: HouseProcess) -> None:
@@ -96,8 +96,8 @@ async def test_s10_a_message_of_16_mib_is_refused_in_one_piece_and_in_many(house
 
         assert await whole.closed(within_s=_QUICKLY_S) == 1009
         assert await pieces.closed(within_s=_QUICKLY_S) == 1009
-        whole.hang_up()
-        pieces.hang_up()
+        await whole.hang_up()
+        await pieces.hang_up()
 
 
 async def test_s10_the_largest_message_is_taken(house_process: HouseProcess) -> None:
@@ -106,7 +106,7 @@ async def test_s10_the_largest_message_is_taken(house_process: HouseProcess) -> 
     opened.send(frame(BINARY, bytes(MESSAGE_MAX_BYTES)))
 
     assert await opened.read() == (TEXT, b'{"heard": %d}' % MESSAGE_MAX_BYTES)
-    opened.hang_up()
+    await opened.hang_up()
 
 
 @pytest.mark.parametrize("size", [0, 1])
@@ -117,7 +117,7 @@ async def test_s10_a_message_of_100_000_fragments_is_refused(house_process: Hous
         opened.send(frame(TEXT, b"a" * size, fin=False) + frame(CONT, b"a" * size, fin=False) * 100_000)
 
         assert await opened.closed(within_s=_QUICKLY_S) == 1009
-        opened.hang_up()
+        await opened.hang_up()
 
 
 async def test_s10_a_message_of_some_fragments_is_taken(house_process: HouseProcess) -> None:
@@ -126,7 +126,7 @@ async def test_s10_a_message_of_some_fragments_is_taken(house_process: HouseProc
     opened.send(frame(TEXT, b"a", fin=False) + frame(CONT, b"a", fin=False) * (FRAGMENTS_MAX - 2) + frame(CONT, b"a"))
 
     assert await opened.read() == (TEXT, b'{"heard": %d}' % FRAGMENTS_MAX)
-    opened.hang_up()
+    await opened.hang_up()
 
 
 async def test_s10_what_unpacks_to_a_thousand_times_its_size_is_not_unpacked(house_process: HouseProcess) -> None:
@@ -140,7 +140,7 @@ async def test_s10_what_unpacks_to_a_thousand_times_its_size_is_not_unpacked(hou
         opened.send(frame(BINARY, bomb, rsv1=True))
 
         assert await opened.closed(within_s=_QUICKLY_S) == 1002
-        opened.hang_up()
+        await opened.hang_up()
 
 
 async def test_s10_a_flood_of_small_messages_whose_answers_nobody_reads_costs_no_memory(
@@ -153,7 +153,7 @@ async def test_s10_a_flood_of_small_messages_whose_answers_nobody_reads_costs_no
             opened.send(frame(TEXT, b"a") * 10_000)
             await asyncio.sleep(0.01)
 
-        opened.hang_up()
+        await opened.hang_up()
 
 
 async def test_s10_a_flood_of_pings_whose_answers_nobody_reads_costs_no_memory(house_process: HouseProcess) -> None:
@@ -166,7 +166,7 @@ async def test_s10_a_flood_of_pings_whose_answers_nobody_reads_costs_no_memory(h
                 opened.send(flood)
                 await opened.writer.drain()
 
-        opened.hang_up()
+        await opened.hang_up()
 
 
 async def test_s10_what_comes_after_a_close_costs_no_memory(house_process: HouseProcess) -> None:
@@ -176,7 +176,7 @@ async def test_s10_what_comes_after_a_close_costs_no_memory(house_process: House
         opened.send(frame(CLOSE, b"\x03\xe8") + frame(BINARY, bytes(65536)) * 100)
 
         assert await opened.closed(within_s=_QUICKLY_S) == 1000
-        opened.hang_up()
+        await opened.hang_up()
 
 
 async def _send_on(process: HouseProcess, start: bytes, piece: bytes, pieces: int) -> tuple[Answer, int]:
@@ -198,7 +198,7 @@ async def _send_on(process: HouseProcess, start: bytes, piece: bytes, pieces: in
     finally:
         sending.cancel()
         await asyncio.wait([sending])
-        writer.close()
+        await hang_up(writer)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ async def test_s10_who_goes_on_sending_after_a_refusal_is_cut_off(house_process:
                 await writer.drain()
             except ConnectionError:
                 cut = True
-        writer.close()
+        await hang_up(writer)
 
     assert cut
     assert sent < 64 << 20
@@ -272,7 +272,7 @@ async def test_s10_a_body_that_says_it_is_too_large_is_refused_unread(house_proc
         writer.write("\r\n".join([*head, f"Content-Length: {length}", "Expect: 100-continue", "", ""]).encode())
         async with asyncio.timeout(_QUICKLY_S):
             answer = await read_answer(reader)
-        writer.close()
+        await hang_up(writer)
 
         assert answer.status in (413, 400), length
 
@@ -295,7 +295,7 @@ async def test_s10_json_of_100_000_levels_is_a_mistake_of_the_client(house_proce
             head += [": ".join(house_process.bearer), "Content-Type: application/json", f"Content-Length: {len(body)}"]
             writer.write("\r\n".join([*head, "", ""]).encode() + body)
             answer = await read_answer(reader)
-            writer.close()
+            await hang_up(writer)
 
             assert answer.status in (400, 422)
 
@@ -313,7 +313,7 @@ async def test_s10_a_request_that_arrives_too_slowly_is_given_up(house: House, m
         async with asyncio.timeout(5):
             answer = await read_answer(reader)
             assert await reader.read() == b""
-        writer.close()
+        await hang_up(writer)
 
         assert answer.status == 408, sent
 
@@ -328,7 +328,7 @@ async def test_s10_a_request_on_a_used_connection_may_not_be_slow_either(
     async with asyncio.timeout(5):
         assert (await read_answer(reader)).status == 200
         assert (await read_answer(reader)).status == 408
-    writer.close()
+    await hang_up(writer)
 
 
 @pytest.fixture

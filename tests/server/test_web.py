@@ -101,7 +101,7 @@ async def test_on_the_way_out_requests_end_websockets_are_closed_and_the_sockets
 
     assert (await slow).body == b"done"
     assert await opened.closed() == 1012
-    opened.hang_up()
+    await opened.hang_up()
     assert not (tmp_path / "server.sock").exists()
     with pytest.raises(ConnectionError):
         await asyncio.open_connection("127.0.0.1", port)

@@ -34,7 +34,7 @@ def command(
 
     \b
     asciicast-v2, asciicast-v3   for asciinema
-    raw                          the exact bytes it showed
+    raw                          the exact bytes it showed, keys included
     jsonl                        a JSON object for every record
     txt                          the text a person saw, without redraws
     html                         one page that plays in any browser

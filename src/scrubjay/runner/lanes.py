@@ -8,9 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from scrubjay.errors import ScreenUnavailable
+from scrubjay.errors import EngineUnavailable, ScreenUnavailable
 from scrubjay.replay.workers import Workers
 from scrubjay.runner.live_screen import WAITING_MAX_BYTES, LiveKeyframe, LiveScreen
 from scrubjay.tape.record import Record
@@ -114,6 +115,8 @@ class Lane:
 
     def _run(self) -> None:
         with Workers(terminals_each=SCREENS_PER_LANE) as workers:
+            with suppress(EngineUnavailable):  # whoever comes is told
+                _ = workers.identity
             while True:
                 with self._changed:
                     while not self._queue and not self._ending:

@@ -34,6 +34,18 @@ class LiveScreens:
         self._lanes: list[Lane] = []
         self._places: dict[PodId, tuple[Lane, Berth]] = {}
 
+    def warm_up(self) -> None:
+        """Start a worker that the next pod need not wait for; the start of one takes longer than a program may."""
+        with self._lock:
+            self._find_room()
+
+    def _find_room(self) -> Lane:
+        lane = next((lane for lane in self._lanes if lane.has_room), None)
+        if lane is None:
+            lane = Lane()
+            self._lanes.append(lane)
+        return lane
+
     def open(self, pod: PodId, tape: Tape, folder: Path, *, answer_from: int) -> None:
         """Keep the screen of a pod, from the end of its tape on.
 
@@ -43,11 +55,9 @@ class LiveScreens:
         self.close(pod)
         screen = LiveScreen(pod, tape, folder, answer_from=answer_from, heard=self._hear)
         with self._lock:
-            lane = next((lane for lane in self._lanes if lane.has_room), None)
-            if lane is None:
-                lane = Lane()
-                self._lanes.append(lane)
+            lane = self._find_room()
             self._places[pod] = lane, lane.add(screen)
+            self._find_room()
 
     def feed(self, pod: PodId, records: Sequence[Record]) -> None:
         """Records as they were added to the tape, of all kinds; of a pod that is not open they are ignored.
@@ -89,7 +99,7 @@ class LiveScreens:
             if place is None:
                 return
             lane, berth = place
-            if lane.remove(berth) and len(self._lanes) > 1:
+            if lane.remove(berth) and any(other.has_room for other in self._lanes if other is not lane):
                 self._lanes.remove(lane)
                 lane.end()
 

@@ -13,8 +13,9 @@ Query = Literal["position", "focus"]
 _QUERY = re.compile(rb"\x1b\[\?(?:(?P<position>6n)|(?:\d+;)*1004(?:;\d+)*h)")
 _UNFINISHED = re.compile(rb"\x1b(?:\[(?:\?[\d;]*)?)?\Z")
 _UNFINISHED_MAX_BYTES = 64
-# Whatever a terminal answers or tells of, bells apart: strings, control sequences that end like those that ask, a reset,
-# and what stands where no character may, which is taken for a control. Without backtracking, for all output is searched.
+# Whatever a terminal answers or tells of, bells apart: strings, control sequences that end like those that ask, a
+# reset, and what stands where no character may, which is taken for a control. All output is searched for it, so
+# without going back.
 _CALL = re.compile(
     rb"\x1b(?:\[(?:[0-?]*+(?:[cnqtu\x80-\xff]|\$p|[ -/]++[\x80-\xff])|\?[\d;]*(?:1004|2048)[\d;]*h)"
     rb"|[P\]_Zc\x80-\xff]|[ -/]++[\x80-\xff])"

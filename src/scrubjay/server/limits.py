@@ -18,7 +18,7 @@ HEAD_MAX_S = 10.0  # from a connection's first byte, or its opening, to the end 
 BODY_MAX_BYTES = 1 << 20  # where a route does not say otherwise
 BODY_MAX_S = 60.0
 REST_MAX_BYTES = 32 << 20  # of what was refused, read and dropped so that the refusal is seen
-REST_MAX_S = 2.0
+REST_MAX_S = 5.0
 MESSAGE_MAX_BYTES = 1 << 20  # of a WebSocket
 FRAGMENTS_MAX = 1024  # of one message; empty ones cost memory and count no bytes
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 ANSWER_WITHIN_S = 60.0
 CLONE_WITHIN_S = 600.0  # of a large repository
 ACKNOWLEDGE_S = 0.02
+RETRY_S = 1.0  # what a full disk did not take is tried again so often
 
 log = structlog.get_logger()
 
@@ -63,6 +65,17 @@ class _NotStored:
 
     have: int | None
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """A copy that the store should delete."""
+
+    pod: PodId
+    done: asyncio.Future[None]
+
+
+_Outcome = int | TapeDiverged | _NotStored
 
 
 class Peer:
@@ -83,20 +96,34 @@ class Peer:
         self._receiver = replication.Receiver()
         self._roster: tuple[PodReport, ...] | None = None
         self._changed: list[PodReport | PodId] = []  # not yet in the catalog, in order; an id is of one that is gone
-        self._offered: list[PodId] = []
+        self._offered: deque[PodId] = deque()
+        self._welcomed = False
         self._something = asyncio.Event()
         self._acknowledging: asyncio.TimerHandle | None = None
-        self._appends: list[replication.Append] = []
+        self._jobs: list[replication.Append | _Removal] = []  # for the store, in order
         self._to_store = asyncio.Event()
         self._ended = False
 
     async def run(self) -> None:
         """Keep catalog and tapes up to date with what the runner sends, each in the order it does."""
-        await self._tower.welcome(self)
+        await self._welcome()
         self._send(Welcome(version=scrubjay.__version__))
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keep_recording())
-            tasks.create_task(self._keep_storing())
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep_recording())
+                tasks.create_task(self._keep_storing())
+        finally:
+            # What has come has come, or a link that flaps would bring the same again and again.
+            await asyncio.to_thread(self._store, self._jobs)
+
+    async def _welcome(self) -> None:
+        """Have the runner in the catalog; while that is not possible it is served all the same."""
+        try:
+            await self._tower.welcome(self)
+            self._welcomed = True
+        except ScrubjayError as error:
+            log.warning("catalog.not_written", error=str(error))
+            asyncio.get_running_loop().call_later(RETRY_S, self._something.set)
 
     async def _keep_recording(self) -> None:
         while True:
@@ -104,22 +131,48 @@ class Peer:
             self._something.clear()
             try:
                 await self._catch_up()
-            except ScrubjayError as error:
+            except (ScrubjayError, OSError) as error:
                 # The catalog's disk is full, or so: what is not recorded yet is kept here and tried again.
                 log.warning("catalog.not_written", error=str(error))
-                await asyncio.sleep(1)
+                await asyncio.sleep(RETRY_S)
                 self._something.set()
 
     async def _catch_up(self) -> None:
+        while self._offered:  # first, for it does not need the catalog
+            await self._find(self._offered.popleft())
+        if not self._welcomed:
+            await self._tower.welcome(self)
+            self._welcomed = True
         if self._roster is not None:
+            await self._discard(self._missing(self._roster))
             await self._tower.take_roster(self, self._roster)
             self._roster = None
         if changed := list(self._changed):
+            await self._discard(change for change in changed if not isinstance(change, PodReport))
             await self._tower.take_reports(self, changed)
             del self._changed[: len(changed)]
-        offered, self._offered = self._offered, []
-        for pod in offered:
-            await self._find(pod)
+
+    def _missing(self, roster: tuple[PodReport, ...]) -> list[PodId]:
+        """Pods that were deleted while the runner was not connected."""
+        here = {PodId(report.id) for report in roster}
+        missing = [pod for pod, known in self._tower.pods.items() if known.runner == self.id and pod not in here]
+        if missing and not here:
+            # Nobody deletes everything at once, but a disk may be lost; then these are the only copies left.
+            log.error("runner.has_nothing", runner=self.id, pods=len(missing))
+            return []
+        return missing
+
+    async def _discard(self, pods: Iterable[PodId]) -> None:
+        """Delete the copies of pods that are gone.
+
+        Before the catalog forgets them: if we die in between it is done again, and on a full disk there is room then.
+        """
+        loop = asyncio.get_running_loop()
+        removals = [_Removal(pod, loop.create_future()) for pod in pods]
+        self._jobs += removals
+        self._to_store.set()
+        for removal in removals:
+            await removal.done
 
     async def _find(self, pod: PodId) -> None:
         """Tell how much of a tape is here."""
@@ -127,8 +180,13 @@ class Peer:
             held = await asyncio.to_thread(self._tower.tapes.have, pod)
         except (DiskFull, OSError) as error:
             log.warning("tapes.unavailable", pod=pod, error=str(error))
-            asyncio.get_running_loop().call_later(1.0, self._offer_again, pod)
+            asyncio.get_running_loop().call_later(RETRY_S, self._offer_again, pod)
             return
+        except ScrubjayError as error:
+            log.error("tapes.unreadable", pod=pod, error=str(error))
+            return
+        if pod in self._changed:
+            return  # it was deleted meanwhile
         self._receiver.opened(pod, held.have, held.kept)
         self._send(Found(pod=pod, offset=held.have, fingerprint=held.fingerprint))
 
@@ -191,7 +249,7 @@ class Peer:
                 case replication.Show():
                     self._tower.show(effect.pod, effect.offset, effect.data, jump=effect.jump)
                 case replication.Append():
-                    self._appends.append(effect)
+                    self._jobs.append(effect)
                     self._to_store.set()
                 case replication.Rewind():
                     self._send(Rewind(pod=effect.pod, offset=effect.offset))
@@ -206,8 +264,8 @@ class Peer:
         while True:
             await self._to_store.wait()
             self._to_store.clear()
-            appends, self._appends = self._appends, []
-            for append, outcome in await asyncio.to_thread(self._store, appends):
+            jobs, self._jobs = self._jobs, []
+            for append, outcome in await asyncio.to_thread(self._store, jobs):
                 match outcome:
                     case int():
                         self._receiver.stored(append.pod, outcome)
@@ -218,27 +276,37 @@ class Peer:
                     case _NotStored():
                         log.warning("tapes.unavailable", pod=append.pod, error=outcome.why)
                         self._do(self._receiver.failed(append.pod, outcome.have))
+            for job in jobs:
+                if isinstance(job, _Removal) and not job.done.done():
+                    job.done.set_result(None)
             self._acknowledge()
 
-    def _store(
-        self, appends: list[replication.Append]
-    ) -> list[tuple[replication.Append, int | TapeDiverged | _NotStored]]:
-        outcomes: list[tuple[replication.Append, int | TapeDiverged | _NotStored]] = []
+    def _store(self, jobs: list[replication.Append | _Removal]) -> list[tuple[replication.Append, _Outcome]]:
+        outcomes: list[tuple[replication.Append, _Outcome]] = []
         failed: set[PodId] = set()
-        for append in appends:
-            if append.pod in failed:
-                continue  # it follows what was not taken, and will come again
-            try:
-                outcome: int | TapeDiverged | _NotStored = self._tower.tapes.append(
-                    append.pod, append.offset, append.records
-                )
-            except TapeDiverged as error:
-                outcome = error
-            except (DiskFull, OSError) as error:
-                failed.add(append.pod)
-                outcome = _NotStored(self._have(append), str(error))
-            outcomes.append((append, outcome))
+        for job in jobs:
+            if isinstance(job, _Removal):
+                self._remove(job.pod)
+            elif job.pod not in failed:  # else it follows what was not taken, and will come again
+                outcome = self._append(job)
+                if isinstance(outcome, _NotStored):
+                    failed.add(job.pod)
+                outcomes.append((job, outcome))
         return outcomes
+
+    def _append(self, append: replication.Append) -> _Outcome:
+        try:
+            return self._tower.tapes.append(append.pod, append.offset, append.records)
+        except TapeDiverged as error:
+            return error
+        except (DiskFull, OSError) as error:
+            return _NotStored(self._have(append), str(error))
+
+    def _remove(self, pod: PodId) -> None:
+        try:
+            self._tower.tapes.remove(pod)
+        except OSError as error:
+            log.warning("tapes.not_removed", pod=pod, error=str(error))
 
     def _have(self, append: replication.Append) -> int | None:
         try:

@@ -14,6 +14,7 @@ from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
@@ -247,6 +248,10 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         """Send a message; after a close, what is still to be parsed may hold the other side's."""
+        if message["type"] == "websocket.send" and self.transport.is_closing():
+            # Without this an application that only sends would never stop, and nothing else would ever run: a closing
+            # transport takes everything and asks nobody to wait.
+            raise ClientDisconnected
         await super().send(message)
         if message["type"] == "websocket.close":
             self._feed()

@@ -233,7 +233,7 @@ class Tower:
         """A runner is there; an older connection of the same one is closed."""
         before = self.peers.get(peer.id)
         self.peers[peer.id] = peer
-        if before is not None:
+        if before is not None and before is not peer:
             before.close("the same runner has connected again")
         await self.database.write(
             partial(

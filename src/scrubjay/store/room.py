@@ -6,10 +6,20 @@ once and are free now take no space to be used again, nor does the log when it s
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from scrubjay.store.sqlite_library import RawConnection
 
 ROOM_BYTES = 4 << 20  # a few thousand small writes; also how far SQLite lets the log grow between checkpoints
+_SPARE_BYTES = 2 * ROOM_BYTES + (2 << 20)  # what keeping room takes at most, and something for everybody else
 _PAGE_BYTES = 4096  # SQLite's default since 2016
+
+
+def can_spare(path: Path) -> bool:
+    """Whether the disk has so much space that keeping room does not itself fill it, and stop every agent."""
+    disk = os.statvfs(path.parent)
+    return disk.f_bavail * disk.f_frsize >= _SPARE_BYTES
 
 
 def keep_room(raw: RawConnection) -> None:

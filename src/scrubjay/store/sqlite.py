@@ -23,7 +23,7 @@ from scrubjay.store.database import Body, OnEvents
 from scrubjay.store.events import Event
 from scrubjay.store.lock import CatalogLock
 from scrubjay.store.migrations import migrate
-from scrubjay.store.room import keep_room
+from scrubjay.store.room import can_spare, keep_room
 from scrubjay.store.sqlite_library import (
     explain,
     is_trouble,
@@ -151,8 +151,9 @@ def _open_file(path: Path, module: ModuleType | None) -> _File:
             connection = undo.enter_context(writing_engine(path, library).connect())
             _migrate(connection, path)
             raw = raw_connection(connection)
-            with suppress(raw.Error):  # a full disk is no reason not to start
-                keep_room(raw)
+            if can_spare(path):
+                with suppress(raw.Error):  # a full disk is no reason not to start
+                    keep_room(raw)
             reading = reading_engine(path, library, _READERS)
             undo.callback(reading.dispose)
             with reading.connect() as reader:

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from scrubjay.store.database import Body
 from scrubjay.store.events import Event, last_number, read_events
-from scrubjay.store.room import has_room, keep_room
+from scrubjay.store.room import can_spare, has_room, keep_room
 from scrubjay.store.sqlite_library import RawConnection, explain, is_trouble, raw_connection
 
 _BATCH_MAX = 256  # writes in one commit; above this a commit costs little beside what it holds
@@ -139,7 +139,7 @@ class Writer:
             return
         raw = self._raw
         try:
-            if not has_room(raw):
+            if not has_room(raw) and can_spare(self._path):
                 keep_room(raw)
         except raw.Error:  # the disk is full; nobody's write was refused yet
             self._commits_to_room = _LOOK_AGAIN_AFTER

@@ -9,6 +9,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from scrubjay.fleet.access import Principal
 from scrubjay.server.guard import principal_of as guard_principal_of
+from scrubjay.server.listeners import CALLER, Caller
 from scrubjay.server.tower import Tower
 
 
@@ -26,3 +27,10 @@ async def close_quietly(websocket: WebSocket, code: int, reason: str) -> None:
     """Close, unless the other side has."""
     with suppress(WebSocketDisconnect, RuntimeError):
         await websocket.close(code, reason)
+
+
+def hang_up(websocket: WebSocket) -> None:
+    """End a connection whose other side may be gone without having said so: it would not answer a close."""
+    caller = websocket.scope["state"].get(CALLER)
+    assert isinstance(caller, Caller)
+    caller.abort()

@@ -10,7 +10,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from scrubjay.errors import BadId
 from scrubjay.server.peer import Peer, PeerRefused
-from scrubjay.server.sockets.closing import close_quietly, tower_of
+from scrubjay.server.sockets.closing import close_quietly, hang_up, tower_of
 from scrubjay.wire.messages import BadMessage, FromServer, Hello, Refused, decode_from_runner, encode
 
 HELLO_WITHIN_S = 10.0
@@ -41,24 +41,23 @@ async def runner(websocket: WebSocket) -> None:
     reason = "its connection ended"
     try:
         async with asyncio.TaskGroup() as tasks:
-            others = [
-                tasks.create_task(peer.run()),
-                tasks.create_task(_send(websocket, outgoing)),
-                tasks.create_task(_hang_up(websocket, gone)),
-            ]
-            try:
-                await _hear(websocket, peer)
-            except TimeoutError:
-                reason = f"it said nothing for {SILENCE_S:g} s"
-            finally:
-                for task in others:
-                    task.cancel()
+            tasks.create_task(peer.run())
+            tasks.create_task(_send(websocket, outgoing))
+            tasks.create_task(_until_dismissed(gone))
+            await _hear(websocket, peer)
+    except* _Lost as group:
+        reason = str(group.exceptions[0])
+        hang_up(websocket)
     except* (WebSocketDisconnect, BadMessage, KeyError, RuntimeError) as group:
         log.info("runner.connection_ended", runner=peer.id, errors=[str(error) for error in group.exceptions])
     finally:
         peer.end()
         await tower.farewell(peer, reason)
         await close_quietly(websocket, 1000, reason)
+
+
+class _Lost(Exception):
+    """Nobody is on the other side any more, and why that is believed."""
 
 
 async def _hear(websocket: WebSocket, peer: Peer) -> None:
@@ -70,7 +69,7 @@ async def _hear(websocket: WebSocket, peer: Peer) -> None:
             except TimeoutError:
                 peer.ping()
         else:
-            raise TimeoutError
+            raise _Lost(f"it said nothing for {SILENCE_S:g} s")
         peer.hear(decode_from_runner(data))
 
 
@@ -79,6 +78,7 @@ async def _send(websocket: WebSocket, outgoing: asyncio.Queue[FromServer]) -> No
         await websocket.send_bytes(encode(await outgoing.get()))
 
 
-async def _hang_up(websocket: WebSocket, gone: asyncio.Event) -> None:
+async def _until_dismissed(gone: asyncio.Event) -> None:
     await gone.wait()
-    await close_quietly(websocket, 1001, "another connection took over, or the server ends")
+    # At once, so that nothing it has said before is believed after what its next connection says.
+    raise _Lost("another connection took over, or the server ends")

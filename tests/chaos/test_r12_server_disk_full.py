@@ -1,0 +1,256 @@
+"""R12: on a full disk the server takes nothing and claims nothing; who is in stays in, reads and deletes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from chaos.cluster import Service
+from chaos.fleet import Fleet, Member, open_fleet
+from chaos.ledger import tape_ledger
+from chaos.machine import eventually
+from chaos.small_disk import SmallDisk, mount_small_disk
+from scrubjay.cli.client import Client, ServerRefused
+from scrubjay.tape.anchor import read_anchor, read_synced
+from scrubjay.tape.raw_bytes import read_bytes
+from scrubjay.tape.reader import Tape
+from scrubjay.tape.record import Json
+from scrubjay.tape.verify import verify
+from tiers import sized
+
+_BEAT = ("--long", "--rate", "2000", "--every-ms", "10")  # 200 kB/s
+_RECOVERY_S = 5
+
+
+def _token(server: Service, role: str) -> Client:
+    """Somebody who was given a token while there was room."""
+    made = cast(Json, server.client.post("/api/v1/tokens", {"role": role, "name": role}))
+    url = eventually(lambda: _url_of(server), "it says where it is", within_s=10)
+    return Client(url, str(made["token"]), server.data / "server.sock")
+
+
+def _url_of(server: Service) -> str | None:
+    start = server.log.find("{")
+    if start < 0:
+        return None
+    try:
+        return str(json.JSONDecoder().raw_decode(server.log[start:])[0]["url"])
+    except ValueError:
+        return None
+
+
+def _names(client: Client) -> set[str]:
+    return {str(row["name"]) for row in cast(list[Json], client.get("/api/v1/pods"))}
+
+
+def _assert_readable(client: Client, pod: str, shown: str) -> None:
+    """Everything that only looks at a recording works."""
+    screen = cast(Json, client.get(f"/api/v1/pods/{pod}/screen"))
+    assert shown in json.dumps(screen)
+    assert cast(Json, client.get(f"/api/v1/pods/{pod}/timeline"))["duration"] is not None
+    status, headers, tape = client.fetch("GET", f"/api/v1/pods/{pod}/tape")
+    assert status == 200
+    assert len(tape) == int(headers["Scrubjay-End"])
+    assert client.get(f"/api/v1/pods/{pod}/status/history")
+
+
+class _Copies:
+    """What a server has of the tapes of others."""
+
+    def __init__(self, server: Service) -> None:
+        self._folder = server.data / "tapes"
+
+    def root(self, member: Member) -> Path:
+        return self._folder / member.pod.id
+
+    def end(self, member: Member) -> int:
+        folder = self.root(member) / "tape"
+        return Tape(folder).end if folder.is_dir() else 0
+
+    def assert_whole_records(self, member: Member) -> None:
+        """What can be read are whole records, byte for byte those of the original."""
+        root = self.root(member)
+        report = verify(Tape(root / "tape", member.pod.id), read_anchor(root, member.pod.id), live=True)
+        assert report.verdict == "clean", report
+        assert read_bytes(Tape(root / "tape"), 0, report.end) == read_bytes(member.pod.tape(), 0, report.end)
+
+    def synced(self, member: Member) -> int:
+        return read_synced(self.root(member), member.pod.id)
+
+
+@pytest.fixture
+def server_disk(tmp_path: Path) -> Generator[SmallDisk]:
+    """Where a server that is started by the fleet below has its data."""
+    with mount_small_disk(tmp_path / "server", size="24m") as disk:
+        yield disk
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, server_disk: SmallDisk) -> Generator[Fleet]:
+    """A fleet on an ordinary disk, whose server has a small one."""
+    with open_fleet(tmp_path / "data", tmp_path / "logs") as fleet:
+        yield fleet
+        server_disk.free()
+
+
+@pytest.mark.timeout(sized(120, 900))
+def test_r12_a_server_without_space_acknowledges_nothing_serves_everybody_and_recovers_by_itself(
+    fleet: Fleet, server_disk: SmallDisk
+) -> None:
+    server, _ = fleet.server_and_runner()
+    ended, *doomed = fleet.start_all(dict.fromkeys(("ended", *_doomed()), ("echo", "hello")))
+    member = fleet.metronome("m", *_BEAT)
+    copies = _Copies(server)
+    operator, viewer = _token(server, "operator"), _token(server, "viewer")
+    for one in (ended, *doomed):
+        eventually(lambda: copies.end(one) == one.pod.tape().end > 0, "it is copied", within_s=20)  # noqa: B023
+    eventually(lambda: copies.synced(member) > 100_000, "there is a copy", within_s=20)
+
+    for gone in doomed:
+        refused = server.log.count("tapes.unavailable")
+        server_disk.fill()
+        eventually(lambda: server.log.count("tapes.unavailable") > refused, "it is out of space", within_s=10)  # noqa: B023
+        copied, progress = copies.end(member), member.progress
+        eventually(lambda: member.progress > progress + 2000, "the agent goes on", within_s=10)  # noqa: B023
+        copies.assert_whole_records(member)
+        assert copies.end(member) - copied < 64 << 10
+        assert _names(viewer) == _names(operator) == _names(server.client) >= {"ended", "m", gone.name}
+        _assert_readable(viewer, "ended", "hello")
+        _assert_readable(viewer, "m", "n=")
+        assert {"ended", "m"} <= _listed(fleet, operator)
+        _assert_link_or_refusal(operator)
+        assert operator.delete(f"/api/v1/pods/{gone.name}") is not None
+        assert gone.name not in _names(viewer)
+        assert not copies.root(gone).exists()
+
+        server_disk.free()
+        began, reached = time.monotonic(), copies.end(member)
+        eventually(lambda: copies.end(member) > reached + 100_000, "it goes on", within_s=_RECOVERY_S)  # noqa: B023
+        print(f"went on {time.monotonic() - began:.2f} s after there was space")
+
+    fleet.finish(member)
+    eventually(lambda: copies.end(member) == member.pod.tape().end, "the copy is complete", within_s=20)
+    copies.assert_whole_records(member)
+    ledger = tape_ledger(copies.root(member) / "tape")
+    assert ledger.faults == (0, 0, 0)
+    assert ledger.count == member.ledger().count
+    assert "Traceback" not in server.log
+    assert "Exception" not in server.log
+
+
+def _listed(fleet: Fleet, client: Client) -> set[str]:
+    """What ``ps`` lists, from another machine."""
+    fleet.settings["SCRUBJAY_TOKEN"] = str(client.token)
+    listed = fleet.cli("--server", str(client.url), "ps", "--all", "--json").stdout
+    return {str(row["name"]) for row in json.loads(listed)}
+
+
+def _doomed() -> list[str]:
+    """The names of pods to be deleted, one each time that the disk is full."""
+    return [f"doomed{number}" for number in range(sized(1, 20))]
+
+
+def _assert_link_or_refusal(client: Client) -> None:
+    """A login link is a change: it is made, or refused with a reason a person can act on."""
+    try:
+        client.post("/api/v1/logins")
+    except ServerRefused as error:
+        _assert_refused_for_space(error)
+
+
+def _assert_refused_for_space(refused: ServerRefused) -> None:
+    assert (refused.status, refused.code) == (503, "catalog_unavailable")
+    assert "full" in str(refused)
+    assert refused.hint == "free some space; the catalog goes on by itself"
+
+
+# A server that lives with its runner, so that the agents' disk is its own.
+
+
+def _start(fleet: Fleet) -> tuple[Service, Member, Client]:
+    """A server, a pod that goes on, one that has ended, and somebody with a token."""
+    up = fleet.up()
+    ended, doomed = fleet.start_all(dict.fromkeys(("ended", "doomed"), ("echo", "hello")))
+    member = fleet.metronome("m", *_BEAT)
+    operator = _token(up, "operator")
+    for one in (ended, doomed):
+        eventually(lambda: not one.pod.alive and one.sealed, "it has ended", within_s=30)  # noqa: B023
+    expected = {"ended": "exited", "doomed": "exited", "m": "running"}
+    eventually(lambda: up.processes() == expected, "all pods are in the fleet", within_s=20)
+    return up, member, operator
+
+
+def _assert_served(fleet: Fleet, up: Service, operator: Client) -> None:
+    """Look at everything and delete a pod."""
+    assert _names(operator) == _names(up.client) == {"ended", "doomed", "m"}
+    _assert_readable(operator, "ended", "hello")
+    _assert_readable(operator, "m", "n=")
+    assert {"ended", "m"} <= _listed(fleet, operator)
+    fleet.cli("rm", "doomed")
+    eventually(lambda: _names(operator) == {"ended", "m"}, "it is deleted", within_s=_RECOVERY_S)
+
+
+def _assert_recovered(up: Service, member: Member, operator: Client) -> None:
+    """Without a restart agents go on, their state is known, and people can log in."""
+    began, progress = time.monotonic(), member.progress
+    eventually(lambda: member.progress > progress + 1000, "the agent goes on", within_s=_RECOVERY_S)
+    eventually(lambda: up.processes().get("m") == "running", "that is known", within_s=_RECOVERY_S)
+    assert cast(Json, operator.post("/api/v1/logins"))["url"]
+    assert time.monotonic() - began <= _RECOVERY_S
+    assert "Traceback" not in up.log
+    assert "Exception" not in up.log
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Generator[SmallDisk]:
+    """A disk that a catalog keeps some room on for itself."""
+    with mount_small_disk(tmp_path / "disk", size="32m") as disk:
+        yield disk
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Generator[SmallDisk]:
+    """A disk that leaves it none to keep."""
+    with mount_small_disk(tmp_path / "disk", size="9m") as disk:
+        yield disk
+
+
+@pytest.mark.timeout(120)
+def test_r12_with_its_own_disk_full_a_server_shows_the_pause_and_does_all_else(tmp_path: Path, disk: SmallDisk) -> None:
+    with open_fleet(disk.path / "data", tmp_path / "logs") as fleet:
+        up, member, operator = _start(fleet)
+
+        disk.fill()
+        eventually(lambda: up.processes().get("m") == "paused", "the pause is shown", within_s=2)
+        _assert_served(fleet, up, operator)
+        assert cast(Json, operator.post("/api/v1/logins"))["url"]  # there is room that was kept for it
+        disk.free()
+
+        _assert_recovered(up, member, operator)
+        fleet.finish(member)
+        assert member.ledger().faults == (0, 0, 0)
+
+
+@pytest.mark.timeout(120)
+def test_r12_a_server_without_any_room_at_all_lets_in_who_has_a_token_reads_and_deletes(
+    tmp_path: Path, tiny_disk: SmallDisk
+) -> None:
+    with open_fleet(tiny_disk.path / "data", tmp_path / "logs") as fleet:
+        up, member, operator = _start(fleet)
+
+        tiny_disk.fill()
+        with pytest.raises(ServerRefused) as refused:
+            for _ in range(100):  # a little room may be left in a page
+                operator.post("/api/v1/tokens", {"role": "viewer", "name": "x" * 100})
+        _assert_refused_for_space(refused.value)
+        _assert_served(fleet, up, operator)
+        tiny_disk.free()
+
+        _assert_recovered(up, member, operator)
+        fleet.finish(member)
+        assert member.ledger().faults == (0, 0, 0)
