@@ -19,20 +19,19 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from benchmarks.family import CommandFailed
+from benchmarks.family import CommandFailed, wait_for_calm
 from benchmarks.plan import SCRUBJAY, Plan
 from benchmarks.streams import COLS, ROWS, STREAMS
 from scrubjay.cli.client import Client, login_link_of, pod_path
 from scrubjay.errors import ScrubjayError
 from scrubjay.ids import PodId
-from scrubjay.keeper.processes import adopt_orphans
+from scrubjay.keeper.processes import adopt_orphans, descendants
 from scrubjay.pods.pod import Pod, read_pod
 
 _SPEAKER = Path(__file__).with_name("speaker.py")
 _STREAM_BYTES = 2_000_000  # of updates that a speaker begins again with when it is through
 _UP_WITHIN_S = 60.0
 _DOWN_WITHIN_S = 30.0
-_CALM_WITHIN_S = 120.0  # after the end of its pods, whose tapes are sealed then
 _AT_ONCE = 8  # requests
 _SILENCE_S = 0.3  # in which a tape that grows would have
 
@@ -156,7 +155,7 @@ def running_server(plan: Plan) -> Generator[Server]:
         died = process.poll()
         server.stop_pods()
         _end(process)
-        wait_until(_is_calm, _CALM_WITHIN_S, "sealers to end")
+        _end_leftovers()
         last_words = log.read_text(errors="replace").strip()[-1000:]
         shutil.rmtree(folder)
         if died is not None:
@@ -181,14 +180,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         raise
 
 
-def _is_calm() -> bool:
-    """Whether no child is left, adopted or not."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            continue
-    except ChildProcessError:
-        return True
-    return False
+def _end_leftovers() -> None:
+    """End what is at work on the tapes still: sealers take only idle time, of which there may be none."""
+    for pid in descendants(os.getpid()):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_for_calm()
 
 
 def wait_until(done: Callable[[], bool], within_s: float, what: str) -> None:

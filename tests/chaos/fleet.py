@@ -365,8 +365,14 @@ class Fleet:
                     kill(pid)  # it would be done some time, at the pace of what takes only idle time
                 time.sleep(0.01)
         finally:
-            left = {pid: command_of(pid).replace(b"\0", b" ").decode("utf-8", "replace") for pid in self.processes()}
-            for pid in left:
+            # A sealer between fork and exec has no command yet; whatever was not seen above is ended here.
+            sealers = set(self._sealers())
+            left = {
+                pid: command_of(pid).replace(b"\0", b" ").decode("utf-8", "replace")
+                for pid in self.processes()
+                if pid not in sealers
+            }
+            for pid in sealers | set(left):
                 kill(pid)
         assert not left, f"processes of the fleet were left: {left}"
         eventually(lambda: not self._sockets & unix_sockets(), "its sockets are gone", within_s=1)

@@ -572,6 +572,19 @@ def test_no_more_is_under_way_than_a_lost_connection_may_cost() -> None:
     assert sent == Counter(dict.fromkeys(PODS, end))
 
 
+def test_what_was_acknowledged_is_not_sent_again_whatever_late_word_comes() -> None:
+    world = connected(tape_of(JAY, *[b"x" * 100] * 10))
+    tape = world.tapes[JAY]
+    (portion,) = portions(world)
+    world.sender.acknowledged(JAY, Ack(tape.end, tape.ends[6]))
+
+    world.sender.rewind(JAY, tape.ends[2])
+    world.sender.retry_later(JAY, tape.ends[3], now_us=0)
+
+    assert portion.limit == tape.end
+    assert world.sender.next(10_000_000) == Portion(JAY, tape.ends[6], tape.end - tape.ends[6], tape.end, live=False)
+
+
 def test_a_record_larger_than_the_window_arrives() -> None:
     tapes = [tape_of(pod, *[bytes(RECORD_MAX_BYTES - 17)] * 3, complete=True) for pod in PODS]
     world = connected(*tapes)

@@ -65,6 +65,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         folder = self.home.path / "pods"
         seen: tuple[int, ...] | None = None
+        self.screens.warm_up()  # a worker takes a while to start, and the first pod's questions should not wait for it
         for name in await asyncio.to_thread(self.worktrees.tidy):
             log.info("worktree.tidied", name=name)
         try:
