@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from websockets.sync.client import unix_connect
 
 from chaos.cluster import Service, Viewer
 from chaos.fleet import Fleet
@@ -14,6 +15,17 @@ from chaos.machine import eventually
 from scrubjay.ids import PodId
 from scrubjay.store.tapes import ReplicatedTapes
 from scrubjay.tape.reader import Tape
+from scrubjay.wire.messages import (
+    PROTOCOL,
+    Hello,
+    Offer,
+    PodGone,
+    PodReport,
+    Roster,
+    Welcome,
+    decode_from_server,
+    encode,
+)
 
 _BEAT = ("--rate", "200", "--every-ms", "10")
 _VIEWERS = 5
@@ -87,3 +99,36 @@ def _kept(server: Service, pod: str) -> int:
 
 def _copied(folder: Path) -> int:
     return Tape(folder).end
+
+
+@pytest.mark.timeout(120)
+def test_a_runner_cannot_speak_of_the_pods_of_another(fleet: Fleet) -> None:
+    server, _ = fleet.server_and_runner()
+    member = fleet.metronome("m", *_BEAT)
+    eventually(lambda: server.processes().get("m") == "running", "it is in the fleet", within_s=20)
+    made = server.client.post("/api/v1/tokens", {"role": "runner", "name": "thief"})
+    assert isinstance(made, dict)
+    report = PodReport(
+        id=member.pod.id,
+        name="stolen",
+        session=member.pod.session,
+        argv=("x",),
+        cwd="/",
+        cols=80,
+        rows=24,
+        created_us=1,
+        process="lost",
+        since_us=1,
+    )
+    path = server.data / "server.sock"
+    headers = {"Authorization": f"Bearer {made['token']}"}  # pyright: ignore[reportUnknownVariableType]
+    with unix_connect(str(path), "ws://localhost/api/v1/runner", additional_headers=headers, compression=None) as thief:
+        thief.send(encode(Hello(protocol=PROTOCOL, version="1", runner="z" * 26, name="thief", host="thief")))
+        thief.send(encode(Roster(pods=(report,))))
+        thief.send(encode(PodGone(pod=member.pod.id)))
+        thief.send(encode(Offer(pod=member.pod.id)))
+        assert isinstance(decode_from_server(thief.recv(5)), Welcome)  # pyright: ignore[reportArgumentType]
+        eventually(lambda: server.log.count("foreign_pod") == 3, "it was noticed", within_s=5)
+
+    assert server.processes() == {"m": "running"}
+    fleet.finish(member)

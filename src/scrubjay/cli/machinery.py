@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from scrubjay.clock import SystemClock
+from scrubjay.errors import CatalogUnavailable, ScrubjayError
 from scrubjay.ids import PodId
 from scrubjay.pods.home import Home
 from scrubjay.runner.runner import Runner
@@ -19,6 +20,7 @@ from scrubjay.server.app import make_guarded_app
 from scrubjay.server.changes import Changes
 from scrubjay.server.gate import Gate
 from scrubjay.server.listeners import Listeners
+from scrubjay.server.login import login_link
 from scrubjay.server.notify import Notifier
 from scrubjay.server.origins import Addresses, own_origins
 from scrubjay.server.peer import Peer
@@ -26,11 +28,12 @@ from scrubjay.server.tower import Tower
 from scrubjay.server.web import Tls, serving
 from scrubjay.settings import Settings
 from scrubjay.store.sqlite import SqliteDatabase
-from scrubjay.store.tapes import ReplicatedTapes, SharedTapes, Tapes
+from scrubjay.store.tapes import ReplicatedTapes, SharedTapes, Tapes, seal_copy
 from scrubjay.wire.messages import FromRunner, FromServer, Hello
 
 CATALOG = "catalog.sqlite"
 SOCKET = "server.sock"
+SEAL_EVERY_S = 10.0
 
 log = structlog.get_logger()
 
@@ -42,6 +45,15 @@ class RunningServer:
     tower: Tower
     gate: Gate
     url: str
+
+    async def first_login(self) -> str | None:
+        """A link that logs a browser in, once; None where a full disk takes none, which is no reason not to serve."""
+        try:
+            code, _ = await self.gate.credentials.create_login(role="operator", name="browser")
+        except CatalogUnavailable as error:
+            log.warning("login.not_made", error=str(error))
+            return None
+        return login_link(self.gate.addresses.origins[0], code)
 
 
 @asynccontextmanager
@@ -79,6 +91,17 @@ async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[Run
     finally:
         await tower.close()
         await database.close()
+
+
+async def keep_sealing(tapes: ReplicatedTapes) -> None:
+    """Compress what has ended of the copies, until cancelled."""
+    while True:
+        for job in await asyncio.to_thread(tapes.sealable):
+            try:
+                await asyncio.to_thread(seal_copy, job)
+            except (ScrubjayError, OSError) as error:
+                log.warning("copy.not_sealed", pod=job.pod, error=str(error))
+        await asyncio.sleep(SEAL_EVERY_S)
 
 
 async def link_locally(uplink: Uplink, tower: Tower) -> None:

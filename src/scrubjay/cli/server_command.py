@@ -29,20 +29,19 @@ def command(context: Context, port: int | None, host: str | None, *, as_json: bo
     set_up_logging(settings)
 
     async def serve() -> int:
-        from scrubjay.cli.machinery import copied_tapes, running_server, until_asked_to_stop
-        from scrubjay.server.login import login_link
+        from scrubjay.cli.machinery import copied_tapes, first_of, keep_sealing, running_server, until_asked_to_stop
 
         tapes = copied_tapes(settings)
         try:
             async with running_server(settings, tapes) as server:
-                code, _ = await server.gate.credentials.create_login(role="operator", name="browser")
-                link = login_link(server.gate.addresses.origins[0], code)
+                link = await server.first_login()
                 if as_json:
                     emit({"url": server.url, "login": link})
                 else:
-                    say(f"scrubjay: serving at {server.url}; log in once with:")
-                    click.echo(link)
-                await until_asked_to_stop()
+                    what = "log in once with:" if link is not None else "there is no space for a login link"
+                    say(f"scrubjay: serving at {server.url}; {what}")
+                    click.echo(link if link is not None else server.url)
+                await first_of(keep_sealing(tapes), until_asked_to_stop())
         finally:
             await asyncio.to_thread(tapes.close)
         return 0

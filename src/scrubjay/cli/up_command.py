@@ -38,7 +38,8 @@ def command(
     )
     running = context.local_client(settings.data)
     if running.answers():
-        _greet(login_link_of(running), as_json=as_json, open_browser=open_browser, new=False)
+        link = login_link_of(running)
+        _greet(link.partition("/login")[0], link, as_json=as_json, open_browser=open_browser, new=False)
         return 0
     from scrubjay.cli.logging import set_up_logging
 
@@ -61,29 +62,26 @@ async def _serve(settings: Settings, *, as_json: bool, open_browser: bool) -> in
         shared_tapes,
         until_asked_to_stop,
     )
-    from scrubjay.server.login import login_link
 
     async with (
         running_server(settings, shared_tapes(settings)) as server,
         running_runner(settings, os.environ) as uplink,
     ):
-        code, _ = await server.gate.credentials.create_login(role="operator", name="browser")
-        link = login_link(server.gate.addresses.origins[0], code)
-        _greet(link, as_json=as_json, open_browser=open_browser, new=True)
+        link = await server.first_login()
+        _greet(server.url, link, as_json=as_json, open_browser=open_browser, new=True)
         await first_of(link_locally(uplink, server.tower), until_asked_to_stop())
     if not as_json:
         say("scrubjay: stopped; pods go on, and 'scrubjay up' finds them again")
     return 0
 
 
-def _greet(link: str, *, as_json: bool, open_browser: bool, new: bool) -> None:
-    url = link.partition("/login")[0]
+def _greet(url: str, link: str | None, *, as_json: bool, open_browser: bool, new: bool) -> None:
     if as_json:
         emit({"url": url, "login": link, "pid": os.getpid() if new else None, "started": new})
     else:
         watching = "watching over this machine's pods; Ctrl-C ends the server, not the pods"
         say(f"scrubjay: {watching if new else 'a server is running already'}")
-        say("scrubjay: log in once with:")
-        click.echo(link)
+        say("scrubjay: log in once with:" if link is not None else "scrubjay: there is no space for a login link")
+        click.echo(link if link is not None else url)
     if open_browser:
-        webbrowser.open(link)
+        webbrowser.open(link if link is not None else url)

@@ -204,35 +204,44 @@ class Peer:
             case Answer():
                 self._hear_answer(message)
             case PodChanged():
-                parse_pod_id(message.pod.id)
-                self._changed.append(message.pod)
-                self._something.set()
+                if self._is_ours(message.pod.id):
+                    self._changed.append(message.pod)
+                    self._something.set()
             case PodGone():
-                pod = parse_pod_id(message.pod)
-                self._changed.append(pod)
-                self._receiver.forget(pod)
-                self._something.set()
+                if self._is_ours(message.pod):
+                    pod = PodId(message.pod)
+                    self._changed.append(pod)
+                    self._receiver.forget(pod)
+                    self._something.set()
             case Roster():
-                for report in message.pods:
-                    parse_pod_id(report.id)
-                self._roster = message.pods
+                self._roster = tuple(report for report in message.pods if self._is_ours(report.id))
                 self._something.set()
             case Offer():
-                self._offered.append(parse_pod_id(message.pod))
-                self._something.set()
+                if self._is_ours(message.pod):
+                    self._offered.append(PodId(message.pod))
+                    self._something.set()
             case Restart():
                 self._do(self._receiver.restart(PodId(message.pod)))
             case Diverged():
                 self._receiver.stop(PodId(message.pod))
                 self._note_divergence(PodId(message.pod), message.offset, message.why)
             case Called():
-                self._tower.called(PodId(message.pod), message)
+                if self._is_ours(message.pod):
+                    self._tower.called(PodId(message.pod), message)
             case Pong():
                 return
             case Hello():
                 raise BadMessage("a second hello")
             case _:
                 assert_never(message)
+
+    def _is_ours(self, raw: str) -> bool:
+        """Whether a pod is this runner's to speak of: a pod stays with the runner that first reported it."""
+        known = self._tower.pods.get(parse_pod_id(raw))
+        if known is None or known.runner == self.id:
+            return True
+        log.warning("runner.spoke_of_foreign_pod", runner=self.id, pod=raw)
+        return False
 
     def _hear_tape(self, message: TapeBytes) -> None:
         pod = PodId(message.pod)

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 import structlog
 from sqlalchemy import Connection
 
-from scrubjay.errors import AmbiguousPod, NoSuchPod, NotATape, PodNotRunning, PodUnreachable, ScrubjayError
+from scrubjay.errors import (
+    AmbiguousPod,
+    CatalogUnavailable,
+    NoSuchPod,
+    NotATape,
+    PodNotRunning,
+    PodUnreachable,
+    ScrubjayError,
+)
 from scrubjay.fleet.access import Principal
 from scrubjay.fleet.keyboard import Keyboards
 from scrubjay.ids import PodId, PodName, RunnerId, SessionId
@@ -86,7 +94,10 @@ class Tower:
         """Take up what the catalog knows."""
         await self.changes.begin(self.database)
         gone = partial(disconnect_runners, reason="the server was not running", wall_us=self.clock.wall_us())
-        await self.database.write(gone)
+        try:
+            await self.database.write(gone)
+        except CatalogUnavailable as error:  # a full disk is no reason not to start
+            log.warning("catalog.not_written", error=str(error))
         for facts, status in await self.database.read(list_pods):
             self.pods[facts.id] = KnownPod(_report_of(facts, status), RunnerId(facts.runner))
 
