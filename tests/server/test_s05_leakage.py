@@ -110,7 +110,6 @@ def test_s5_a_token_in_the_servers_environment_is_not_handed_on_to_agents(
     assert [place for place in having if "scrubjay" not in place] == []
 
 
-@pytest.mark.xfail(reason="keepers and screen workers inherit the whole environment, and agents can read it there")
 def test_s5_a_token_in_the_servers_environment_is_not_handed_on_to_its_own_processes(
     around: tuple[str, bytes, list[str]],
 ) -> None:

@@ -103,7 +103,8 @@ def _prepare(ctx: click.Context, data: Path | None, config: Path | None, server:
             read_settings(os.environ, data=data, config=config),
             config=config,
             server=server or os.environ.get("SCRUBJAY_SERVER") or None,
-            token=os.environ.get("SCRUBJAY_TOKEN") or None,
+            # Taken out, so that no process we start has it in its environment.
+            token=os.environ.pop("SCRUBJAY_TOKEN", None) or None,
         )
     except BadSetting as error:
         if ctx.invoked_subcommand != "doctor":

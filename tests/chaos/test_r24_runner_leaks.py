@@ -1,0 +1,177 @@
+"""R24, with a server: pods, viewers and listeners come and go and leave nothing; dead pods hold nobody up."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import cast
+
+import pytest
+from websockets.asyncio.client import ClientConnection, unix_connect
+
+from chaos.cluster import Service
+from chaos.fleet import Fleet
+from chaos.machine import children_of, descriptors_of, eventually, kill, resident_kib, terminals_of
+from scrubjay.pods.home import Home
+from scrubjay.pods.launch import StartRequest, start_pod
+from scrubjay.pods.pod import Pod
+from scrubjay.settings import Settings
+from scrubjay.tape.record import Json
+from tiers import sized
+from up.machine import Machine, open_machine
+
+_AT_ONCE = 4
+_PODS = sized(30, 1000)
+_DEAD = 50
+_VISITS = sized(3, 30)  # of a hundred viewers and listeners each
+_GROWTH_KIB = 4096  # what an allocator may keep; a viewer that is not forgotten is 30 KiB, a pod more
+
+
+def _footprint(up: Service) -> dict[str, int]:
+    """What a server holds of the machine: descriptors of each kind, processes, terminals."""
+    kinds = Counter(target.split(":")[0].split("[")[0] for target in descriptors_of(up.pid).values())
+    held = {kind: kinds[kind] for kind in ("socket", "pipe", "anon_inode")}
+    files = sum(kinds.values()) - sum(held.values())
+    return held | {"files": files, "processes": len(children_of(up.pid)), "terminals": len(terminals_of(up.pid))}
+
+
+@pytest.mark.timeout(sized(120, 3600))
+def test_r24_pods_that_are_started_stopped_and_deleted_leave_a_server_as_it_was(fleet: Fleet) -> None:
+    up = fleet.up()
+
+    def live_and_die(number: int) -> None:
+        client = up.client
+        started = cast(Json, client.post("/api/v1/pods", {"command": ["cat"], "name": f"p{number}", "cwd": "/"}))
+        pod = f"/api/v1/pods/{started['id']}"
+        client.get(f"{pod}/screen")
+        assert cast(Json, client.post(f"{pod}/stop", {"grace_s": 5}))["process"] == "exited"
+        client.delete(pod)
+
+    for number in range(_AT_ONCE):
+        live_and_die(-1 - number)  # whatever is made once and kept is there now
+    before, resident = eventually(lambda: _settled(up), "it has settled", within_s=20)
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        list(threads.map(live_and_die, range(_PODS)))
+
+    eventually(lambda: _footprint(up) == before, f"it holds {before} again", within_s=30)
+    grown = resident_kib(up.pid) - resident
+    print(f"after {_PODS} pods: {before}, memory {grown:+} KiB")
+    assert up.pods() == {}
+    assert grown <= _GROWTH_KIB
+    eventually(lambda: _left(fleet) == [], "no process of a pod is left", within_s=20)
+    assert [path.name for folder in ("pods", "staging") for path in (fleet.data / folder).iterdir()] == []
+
+
+def _settled(up: Service) -> tuple[dict[str, int], int] | None:
+    """What a server holds, once that does not change for a second."""
+    before = _footprint(up)
+    time.sleep(1)
+    return (before, resident_kib(up.pid)) if _footprint(up) == before else None
+
+
+def _left(fleet: Fleet) -> list[int]:
+    """Processes of the fleet besides its server."""
+    return [pid for pid in fleet.processes() if pid not in {service.pid for service in fleet.services}]
+
+
+def test_r24_a_server_that_finds_dead_pods_declares_them_lost_at_once(fleet: Fleet) -> None:
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        pods = list(threads.map(_start, [fleet] * _DEAD))
+    for pod in pods:
+        kill(int(str((pod.observe().live or {})["keeper_pid"])))
+    eventually(lambda: not fleet.processes(), "nothing of the pods is left", within_s=20)
+    assert sum(path.is_socket() for path in fleet.data.rglob("keeper.sock")) == _DEAD
+    up = fleet.up()
+    began = time.monotonic()
+
+    eventually(lambda: list(up.processes().values()) == ["lost"] * _DEAD, "all are known to be lost", within_s=2)
+
+    print(f"{_DEAD} dead pods known {time.monotonic() - began:.2f} s after it answered")
+    assert {cast(Json, row["status"])["reason"] for row in up.pods().values()} == {"keeper killed"}
+
+
+def _start(fleet: Fleet) -> Pod:
+    return start_pod(
+        Home(fleet.data), StartRequest(("cat",), Path("/"), 80, 24), Settings(data=fleet.data), fleet.environ
+    )
+
+
+# Viewers of pods and listeners to the fleet.
+
+
+async def _visit(socket_path: Path, pod: str) -> None:
+    """A hundred come, half of them to a pod; half of each leave without a word."""
+    folder = os.open(socket_path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        path = f"/proc/self/fd/{folder}/{socket_path.name}"
+        addresses = [f"ws://localhost/api/v1/pods/{pod}/live", "ws://localhost/api/v1/fleet?after=0"] * 50
+        visitors = await asyncio.gather(*(unix_connect(path, address, compression=None) for address in addresses))
+    finally:
+        os.close(folder)
+    await asyncio.gather(*(visitor.recv() for visitor in visitors))
+    await asyncio.gather(*(_leave(visitor, politely=number % 4 < 2) for number, visitor in enumerate(visitors)))
+
+
+async def _leave(visitor: ClientConnection, *, politely: bool) -> None:
+    if not politely:
+        visitor.transport.abort()
+    await visitor.close()
+
+
+@pytest.mark.timeout(sized(120, 600))
+def test_r24_viewers_and_listeners_that_come_and_go_leave_a_server_as_it_was(fleet: Fleet) -> None:
+    up = fleet.up()
+    fleet.start("quiet", "cat")
+    eventually(lambda: up.processes().get("quiet") == "running", "it is in the fleet", within_s=20)
+    asyncio.run(_visit(fleet.data / "server.sock", "quiet"))
+    before, resident = eventually(lambda: _settled(up), "it has settled", within_s=20)
+
+    for _ in range(_VISITS):
+        asyncio.run(_visit(fleet.data / "server.sock", "quiet"))
+
+    eventually(lambda: _footprint(up) == before, f"it holds {before} again", within_s=20)
+    grown = resident_kib(up.pid) - resident
+    print(f"after {_VISITS * 100} viewers and listeners: {before}, memory {grown:+} KiB")
+    assert up.pods()["quiet"]["viewers"] == 0
+    assert grown <= _GROWTH_KIB
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.mark.anyio
+async def test_r24_viewers_and_listeners_that_come_and_go_leave_no_task_and_nothing_that_waits(tmp_path: Path) -> None:
+    async with open_machine(tmp_path) as machine:
+        await machine.start("cat", name="quiet")
+        await _visit(tmp_path / "server.sock", "quiet")
+        before = await _await_quiet(machine)
+
+        await _visit(tmp_path / "server.sock", "quiet")
+
+        assert await _await_quiet(machine) == before
+
+
+async def _await_quiet(machine: Machine) -> tuple[int, int]:
+    """How many tasks there are and how many futures, once that does not change for a while."""
+    counted = (0, 0)
+    for _ in range(100):
+        last, counted = counted, _count()
+        if counted == last:
+            return counted
+        await asyncio.sleep(0.3)
+    raise AssertionError(f"it does not settle: {counted}")
+
+
+def _count() -> tuple[int, int]:
+    gc.collect()
+    futures = sum(
+        isinstance(found, asyncio.Future) and not isinstance(found, asyncio.Task) for found in gc.get_objects()
+    )
+    return len(asyncio.all_tasks()), futures
