@@ -129,7 +129,7 @@ def test_somebody_attaches_types_and_leaves_from_another_machine(elsewhere: Else
     with Terminal(argv, elsewhere.environ | {"SCRUBJAY_TOKEN": elsewhere.token}) as terminal:
         terminal.read_until(b"\x1b[?2004h")
         terminal.type(b"echo $((6*7))\r")
-        terminal.read_until(b"\r\n42")
+        terminal.read_until(b"42\r\n")
         terminal.type(b"\x1c\x1c")
         terminal.read_until(b"left pod shell running")
         assert terminal.wait() == 0
