@@ -21,7 +21,7 @@ from scrubjay.tape.reader import Tape
 from tiers import sized
 
 _PHASE_S = sized(1, 2)
-_FLAPPING_S = sized(12, 600)
+_FLAPPING_S = sized(10, 600)
 _LOSS = 0.05  # of the moments in which the link is up
 _MOMENT_S = 0.2
 _NOTICED_S = 20
@@ -125,7 +125,7 @@ def test_r16_a_flapping_link_loses_nothing_doubles_nothing_and_wastes_little(bus
     through = [passage for passage in tried if passage.sent_bytes > 1000]
     print(f"{len(tried)} connections tried, {len(through)} through")
     print(f"{taped} bytes of tape, {sent} sent ({sent / taped:.3f}), {received} back ({received / taped:.3f})")
-    assert len(through) > 3
+    assert len(through) >= 3
     assert sent + received <= _RATIO * taped + len(tried) * _GREETING_BYTES
     kinds = linked.kinds()
     assert kinds == ["runner.connected", "runner.gone"] * (len(kinds) // 2) + ["runner.connected"]

@@ -1,8 +1,9 @@
 """Look at a live pod with several viewers and keep when what came, until told to end.
 
-``python watcher.py URL COUNT`` with the token in SCRUBJAY_TOKEN. Says ``ready`` when all have their first keyframe; on
-SIGTERM it prints, as JSON, what each has received: ``[seconds, kind, bytes, lag in seconds or null]`` in order, and
-what it was closed with. Lag is measured by ``t=NANOSECONDS`` of the clock all processes share, in what is shown.
+``python watcher.py URL COUNT [BUFFER_BYTES]`` with the token in SCRUBJAY_TOKEN, and perhaps with so much of a receive
+buffer for each. Says ``ready`` when all have their first keyframe. On SIGTERM, or when all were closed, it prints as
+JSON what each has received: ``[seconds, kind, bytes, lag in seconds or null]`` in order, and what it was closed with.
+Lag is measured by ``t=NANOSECONDS`` of the clock all processes share, in what is shown.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 import time
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -61,25 +64,44 @@ async def look(connection: ClientConnection, seen: Seen) -> None:
     seen.code = connection.close_code
 
 
-async def main(url: str, count: int) -> None:
+def dial(url: str, buffer_bytes: int) -> socket.socket:
+    """A TCP connection to the host of a URL."""
+    parts = urlsplit(url)
+    dialled = socket.socket()
+    if buffer_bytes:
+        dialled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+    dialled.connect((parts.hostname, parts.port))
+    dialled.setblocking(False)
+    return dialled
+
+
+async def main(url: str, count: int, buffer_bytes: int) -> None:
     """Look until told to end."""
     ending = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ending.set)
     headers = {"Authorization": f"Bearer {os.environ['SCRUBJAY_TOKEN']}"}
     seen = [Seen() for _ in range(count)]
     connections = [
-        await connect(url, additional_headers=headers, compression=None, max_size=None, ping_interval=None)
+        await connect(
+            url,
+            sock=dial(url, buffer_bytes),
+            additional_headers=headers,
+            compression=None,
+            max_size=None,
+            ping_interval=None,
+        )
         for _ in seen
     ]
     looking = [asyncio.create_task(look(connection, one)) for connection, one in zip(connections, seen, strict=True)]
     for one in seen:
         await one.started.wait()
     print("ready", flush=True)
-    await ending.wait()
+    ended, closed = asyncio.create_task(ending.wait()), asyncio.create_task(asyncio.wait(looking))
+    await asyncio.wait([ended, closed], return_when=asyncio.FIRST_COMPLETED)
     print(json.dumps([{"messages": one.messages, "code": one.code} for one in seen]), flush=True)
-    for task in looking:
+    for task in (ended, closed, *looking):
         task.cancel()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0))

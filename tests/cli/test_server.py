@@ -202,8 +202,10 @@ def test_a_pod_with_a_worktree_needs_no_server(tmp_path: Path) -> None:
     ):
         subprocess.run(["git", *words], cwd=project, check=True)
     said = subprocess.run(
-        [_SCRUBJAY, "--data", tmp_path / "data", "run", "--repo", project, "--name", "w", "--env", "A=b", "--"]
-        + ["sh", "-c", "git branch --show-current; echo $A"],
+        [
+            *(_SCRUBJAY, "--data", tmp_path / "data", "run", "--repo", project, "--name", "w", "--env", "A=b"),
+            *("--", "sh", "-c", "git branch --show-current; echo $A"),
+        ],
         capture_output=True,
         text=True,
         check=False,

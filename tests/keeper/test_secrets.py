@@ -13,8 +13,10 @@ import pytest
 
 from canaries import Canary, make_canaries
 from keeper.rig import Rig
+from scrubjay.errors import BadSetting
 from scrubjay.keeper.redaction import HOLD_S, Redaction
 from scrubjay.keeper.secrets import Mask, Secret, find_secrets, hide_in, hide_in_facts, looks_secret
+from scrubjay.settings import read_settings
 from scrubjay.tape.format import Kind
 from scrubjay.tape.redaction import veil
 
@@ -113,6 +115,20 @@ def test_a_variable_can_be_named_and_one_can_be_shown() -> None:
     assert _values(environment, "LICENCE", "OTHER") == {"word", TOKEN}
     assert _values(environment, "-GITHUB_TOKEN", "SSH_AUTH_SOCK") == {"/run/agent"}
     assert _values(environment, "-*", "LICENCE") == {"word"}
+
+
+def test_names_are_given_by_a_setting_and_values_are_refused_without_being_repeated() -> None:
+    environ = {
+        "SCRUBJAY_MASK": "LICENCE,-GITHUB_TOKEN OTHER",
+        "SCRUBJAY_DATA": "/nowhere",
+        "XDG_CONFIG_HOME": "/nowhere",
+    }
+
+    assert read_settings(environ, data=None).mask == ("LICENCE", "-GITHUB_TOKEN", "OTHER")
+    with pytest.raises(BadSetting) as refused:
+        read_settings(environ | {"SCRUBJAY_MASK": f"GITHUB_TOKEN={TOKEN}"}, data=None)
+
+    assert TOKEN not in str(refused.value)
 
 
 def test_a_thousand_lines_of_one_value_leave_room_for_the_others() -> None:

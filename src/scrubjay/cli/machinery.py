@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -104,8 +104,11 @@ async def keep_sealing(tapes: ReplicatedTapes) -> None:
         await asyncio.sleep(SEAL_EVERY_S)
 
 
-async def link_locally(uplink: Uplink, tower: Tower) -> None:
-    """Let a runner and a server of the same process talk, until cancelled: the same words, without a socket."""
+async def link_locally(uplink: Uplink, tower: Tower, *, linked: Callable[[], None] = lambda: None) -> None:
+    """Let a runner and a server of the same process talk, until cancelled: the same words, without a socket.
+
+    ``linked`` is called when the server knows the runner and its pods.
+    """
     loop = asyncio.get_running_loop()
     peers: list[Peer] = []
 
@@ -125,7 +128,10 @@ async def link_locally(uplink: Uplink, tower: Tower) -> None:
     while not peers:
         await asyncio.sleep(0)
     try:
-        await peers[0].run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(peers[0].run())
+            await tower.until_linked(peers[0].id)
+            linked()
     finally:
         uplink.disconnect()
         peers[0].end()

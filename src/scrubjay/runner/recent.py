@@ -31,10 +31,11 @@ class RecentBytes:
         if offset == self.end - len(self._chunks[-1]):
             return self._chunks[-1][:limit]  # nearly always: what has just arrived
         parts: list[bytes] = []
-        position = self._first
-        for chunk in self._chunks:
-            start = max(0, offset - position)
-            if start < len(chunk):
-                parts.append(chunk[start:] if start else chunk)
-            position += len(chunk)
-        return b"".join(parts)[:limit]
+        position = self.end
+        for chunk in reversed(self._chunks):  # what is wanted is near the end
+            position -= len(chunk)
+            if position <= offset:
+                parts.append(chunk[offset - position :])
+                break
+            parts.append(chunk)
+        return b"".join(reversed(parts))[:limit]

@@ -134,8 +134,8 @@ class Runner:
 
     def tape_grew(self, tended: Tended, records: list[Record]) -> None:
         """Records were added to a tape."""
+        self.on_grew(tended)  # first: somebody may wait for the echo of a key
         self.screens.feed(tended.pod.id, records)
-        self.on_grew(tended)
 
     def screen_wanted(self, tended: Tended, answer_from: int) -> None:
         """A pod runs whose screen is ours to keep."""

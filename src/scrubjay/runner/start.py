@@ -29,6 +29,8 @@ def start(request: Start, *, home: Home, worktrees: Worktrees, settings: Setting
     if request.name is not None:
         name = parse_pod_name(request.name)
         home.require_free(name)
+    elif request.repository is None:
+        name = None  # given in the moment it is started, so that of many at once each has its own
     else:
         taken = {str(name) for name in home.living_names()} | {str(tree.name) for tree in worktrees.list()}
         name = suggest_pod_name(request.agent or Path(argv[0]).name, taken)
@@ -79,8 +81,8 @@ def _check_environment(environment: dict[str, str]) -> dict[str, str]:
     return environment
 
 
-def _make_worktree(worktrees: Worktrees, name: PodName, request: Start) -> Worktree | None:
-    if request.repository is None:
+def _make_worktree(worktrees: Worktrees, name: PodName | None, request: Start) -> Worktree | None:
+    if request.repository is None or name is None:
         return None
     return worktrees.create(name, repository=request.repository, branch=request.branch, base=request.base)
 

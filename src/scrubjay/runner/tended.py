@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _OVERLAP_BYTES = 64 << 10  # of the tape's end that is read again when a pod is found, to stand between two records
 _END_WITHIN_S = 2.0  # from a keeper's last word to the end of its process
-_RETRY_S = 0.5
+_RETRY_S, _RETRY_MAX_S = 0.01, 0.5  # a keeper that was just started listens in a moment
 
 
 class Household(Protocol):
@@ -108,14 +108,17 @@ class Tended:
 
     async def tend(self) -> None:
         """Listen to its keeper until it is gone, then find out how the pod ended."""
+        retry_s = _RETRY_S
         while await asyncio.to_thread(lambda: self.pod.alive):
             self._hung_up.clear()
             try:
                 await self._listen()
+                retry_s = _RETRY_S
                 await self._hung_up.wait()
             except (KeeperGone, KeeperRefused):
-                # It is ending, or busy with a disk that does not answer.
-                await asyncio.sleep(_RETRY_S)
+                # It is beginning, ending, or busy with a disk that does not answer.
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, _RETRY_MAX_S)
             finally:
                 self._let_go()
             await self._await_end()

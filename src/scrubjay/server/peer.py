@@ -90,6 +90,7 @@ class Peer:
         self.id = parse_runner_id(hello.runner)
         self.name, self.host, self.version = hello.name, hello.host, hello.version
         self.received_bytes = 0
+        self.introduced = False  #: whether its pods are in the catalog
         self._tower, self._send, self._hang_up = tower, send, hang_up
         self._asked: dict[int, asyncio.Future[Json]] = {}
         self._last_ask = 0
@@ -147,6 +148,7 @@ class Peer:
             await self._discard(self._missing(self._roster))
             await self._tower.take_roster(self, self._roster)
             self._roster = None
+            self.introduced = True
         if changed := list(self._changed):
             await self._discard(change for change in changed if not isinstance(change, PodReport))
             await self._tower.take_reports(self, changed)

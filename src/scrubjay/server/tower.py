@@ -29,6 +29,7 @@ from scrubjay.fleet.access import Principal
 from scrubjay.fleet.keyboard import Keyboards
 from scrubjay.ids import PodId, PodName, RunnerId, SessionId
 from scrubjay.replay.frame import Frame
+from scrubjay.screen.masked import mask_snapshot
 from scrubjay.screen.snapshot import read_snapshot
 from scrubjay.screen.vt import encode_vt
 from scrubjay.server.changes import Changes
@@ -53,7 +54,7 @@ from scrubjay.wire.messages import Called, Keyframe, PodReport, Request
 if TYPE_CHECKING:
     from scrubjay.clock import Clock
 
-LIVE_SCROLLBACK = 1000  # rows of what scrolled off that a viewer begins with
+LIVE_SCROLLBACK = 200  # rows of what scrolled off that a viewer begins with; to draw a thousand takes 50 ms
 SYNC_EVERY_S = 0.2
 INDEX_EVERY_S = 5.0
 _HEARD_WITHIN_S = 5.0  # for what a runner did to be reported by it
@@ -176,6 +177,10 @@ class Tower:
                     created_us, growing = known.report.created_us, not known.report.complete
                     found.append(Shelf(pod, self.open_tape(pod), created_us, growing=growing))
         return found
+
+    async def until_linked(self, runner: RunnerId) -> None:
+        """Return when a runner's pods are in the catalog, or something keeps them from getting there."""
+        await self._until(lambda: runner in self.peers and self.peers[runner].introduced)
 
     async def until_known(self, pod: PodId) -> None:
         """Return when a pod that was started is in the catalog, or something keeps it from getting there."""
@@ -503,7 +508,8 @@ def _encode_keyframe(answer: Json) -> LiveKeyframe:
     assert isinstance(at, int)
     assert isinstance(cols, int)
     assert isinstance(rows, int)
-    drawn = encode_vt(read_snapshot(snapshot, history=LIVE_SCROLLBACK), history=LIVE_SCROLLBACK)
+    state = mask_snapshot(read_snapshot(snapshot, history=LIVE_SCROLLBACK))
+    drawn = encode_vt(state, history=LIVE_SCROLLBACK)
     return LiveKeyframe(offset, wire.encode_screen(wire.KEYFRAME, drawn, offset=offset, at=at, size=(cols, rows)))
 
 
@@ -511,6 +517,7 @@ def encode_frame(frame: Frame, *, history: int) -> LiveKeyframe:
     """A screen of a recording, as a viewer gets it; PodUnwatchable if there is none."""
     if frame.unavailable is not None:
         raise PodUnwatchable(frame.unavailable)
+    frame = frame.masked()
     drawn = encode_vt(frame.state, history=history) if frame.state is not None else frame.text.encode()
     message = wire.encode_screen(wire.KEYFRAME, drawn, offset=frame.offset, at=frame.at, size=(frame.cols, frame.rows))
     return LiveKeyframe(frame.offset, message)

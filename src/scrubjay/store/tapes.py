@@ -88,42 +88,35 @@ class Tapes(Protocol):
 
 
 class SharedTapes:
-    """The tapes of pods on this machine, as their keepers write them. Nothing is written here."""
+    """The tapes of pods on this machine, as their keepers write them. Nothing is written here.
+
+    Nor is anything looked at: records are given to a store when the runner's disk has them, and here that is the same.
+    """
 
     def __init__(self, pods: Path) -> None:
         """``pods`` is the folder with one folder for each pod."""
         self._pods = pods
         self._lock = Lock()
-        self._ends: dict[PodId, int] = {}
-        self._unsynced: dict[PodId, int] = {}
+        self._appended: dict[PodId, int] = {}
 
     def have(self, pod: PodId) -> Held:
         """What the keeper has synced: the rest may still be lost, and then be other bytes."""
-        synced = self._synced(pod)
+        root = self._root(pod)
+        # Without a watermark there is no keeper, so what is there stays.
+        synced = read_synced(root, pod) if (root / WATERMARK).exists() else self._end(pod)
         return Held(synced, synced, None)
 
     def append(self, pod: PodId, offset: int, records: bytes) -> int:
-        """See that the keeper has written this."""
-        end = offset + len(records)
+        """Note that the keeper has synced this."""
         with self._lock:
-            if self._ends.get(pod, 0) < end:
-                self._ends[pod] = self._end(pod)
-            reached = min(end, self._ends[pod])
-            self._unsynced[pod] = max(reached, self._unsynced.get(pod, 0))
-        return reached
+            self._appended[pod] = end = max(offset + len(records), self._appended.get(pod, 0))
+        return end
 
     def sync(self) -> Synced:
-        """What keepers have synced of what was appended."""
+        """What keepers have synced since this was last asked."""
         with self._lock:
-            waiting = list(self._unsynced.items())
-        found = Synced()
-        for pod, appended in waiting:
-            kept = min(appended, self._synced(pod))
-            found.kept[pod] = kept
-            with self._lock:
-                if kept == self._unsynced.get(pod):
-                    del self._unsynced[pod]
-        return found
+            appended, self._appended = self._appended, {}
+        return Synced(appended)
 
     def open(self, pod: PodId) -> Tape:
         """The pod's own tape."""
@@ -132,13 +125,7 @@ class SharedTapes:
     def remove(self, pod: PodId) -> None:
         """Forget it; deleting is up to the runner, whose it is."""
         with self._lock:
-            self._ends.pop(pod, None)
-            self._unsynced.pop(pod, None)
-
-    def _synced(self, pod: PodId) -> int:
-        root = self._root(pod)
-        # Without a watermark there is no keeper, so what is there stays.
-        return read_synced(root, pod) if (root / WATERMARK).exists() else self._end(pod)
+            self._appended.pop(pod, None)
 
     def _end(self, pod: PodId) -> int:
         try:

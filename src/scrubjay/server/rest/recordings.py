@@ -41,7 +41,7 @@ async def screen(
             return reel.seek(reel.duration, history=scrollback)
         return reel.show(at, history=scrollback)[0]
 
-    frame = await tower.cinema.show(pod_id(known), find)
+    frame = (await tower.cinema.show(pod_id(known), find)).masked()
     return await asyncio.to_thread(_encode, frame, format, scrollback)
 
 
