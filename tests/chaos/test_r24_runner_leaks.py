@@ -30,7 +30,8 @@ _AT_ONCE = 4
 _PODS = sized(30, 1000)
 _DEAD = 50
 _VISITS = sized(3, 30)  # of a hundred viewers and listeners each
-_GROWTH_KIB = 4096  # what an allocator may keep; a viewer that is not forgotten is 30 KiB, a pod more
+# What an allocator may keep, and the newest 4,096 changes of the fleet; a viewer that is not forgotten is 30 KiB.
+_GROWTH_KIB = sized(4096, 16384)
 
 
 def _footprint(up: Service) -> dict[str, int]:

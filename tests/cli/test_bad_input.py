@@ -20,7 +20,7 @@ def _is_untouched(jay: Jay) -> bool:
     [
         (("run", "-d", "--", "no-such-command"), 1, "there is no command 'no-such-command'; check the spelling"),
         (("run", "-d", "--", "./no-such-file"), 1, "there is no command './no-such-file'"),
-        (("run", "-d"), 2, "Missing argument"),
+        (("run", "-d"), 2, "there is nothing to run"),
         (("run", "-d", "--cwd", "/no/such/place", "--", "true"), 1, "there is no directory /no/such/place"),
         (("run", "-d", "--cols", "1", "--rows", "1", "--", "true"), 2, "a terminal of 1x1 is too small"),
         (("run", "-d", "--cols", "65535", "--rows", "65535", "--", "true"), 2, "is too large"),

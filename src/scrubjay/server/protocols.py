@@ -248,7 +248,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         """Send a message; after a close, what is still to be parsed may hold the other side's."""
-        if message["type"] == "websocket.send" and self.transport.is_closing():
+        if message["type"] == "websocket.send" and (self.close_sent or self.transport.is_closing()):
             # Without this an application that only sends would never stop, and nothing else would ever run: a closing
             # transport takes everything and asks nobody to wait.
             raise ClientDisconnected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from scrubjay.server.sockets.closing import close_quietly, tower_of
 from scrubjay.wire import viewer as wire
@@ -29,7 +29,7 @@ async def fleet(websocket: WebSocket) -> None:
             while (await websocket.receive())["type"] != "websocket.disconnect":
                 continue  # it has nothing to say
             telling.cancel()
-    except* WebSocketDisconnect:
+    except* (WebSocketDisconnect, WebSocketDisconnected):
         pass
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from scrubjay.errors import ScrubjayError
 from scrubjay.fleet.access import Principal, may
@@ -68,7 +68,7 @@ class _Viewer:
                     await self._listen()
                 finally:
                     showing.cancel()
-        except* WebSocketDisconnect:
+        except* (WebSocketDisconnect, WebSocketDisconnected):
             pass
         finally:
             self._live.leave()

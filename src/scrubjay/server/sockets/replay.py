@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from math import isfinite
 
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from scrubjay.errors import BadInput, NotATape, ScrubjayError
 from scrubjay.ids import PodId
@@ -41,7 +41,7 @@ async def replay(websocket: WebSocket) -> None:
                 await audience.listen()
             finally:
                 showing.cancel()
-    except* WebSocketDisconnect:
+    except* (WebSocketDisconnect, WebSocketDisconnected):
         pass
     except* NotATape as group:
         await close_quietly(websocket, wire.GONE, str(group.exceptions[0])[:100])
