@@ -366,21 +366,25 @@ class Fleet:
                 time.sleep(0.01)
         finally:
             # A sealer between fork and exec has no command yet; whatever was not seen above is ended here.
-            sealers = set(self._sealers())
-            left = {
-                pid: command_of(pid).replace(b"\0", b" ").decode("utf-8", "replace")
-                for pid in self.processes()
-                if pid not in sealers
-            }
-            for pid in sealers | set(left):
+            found = {pid: command_of(pid) for pid in self.processes()}
+            for pid in found:
                 kill(pid)
+            left = {
+                pid: command.replace(b"\0", b" ").decode("utf-8", "replace")
+                for pid, command in found.items()
+                if command and self._sealing not in command
+            }
         assert not left, f"processes of the fleet were left: {left}"
         eventually(lambda: not self._sockets & unix_sockets(), "its sockets are gone", within_s=1)
         eventually(lambda: not self._held_terminals(), "its terminals are gone", within_s=1)
 
+    @property
+    def _sealing(self) -> bytes:
+        """What is in the command line of a sealer of this fleet."""
+        return b"\0" + bytes(self.data) + b"\0seal\0"
+
     def _sealers(self) -> list[int]:
-        mark = b"\0" + bytes(self.data) + b"\0seal\0"
-        return [pid for pid in self.processes() if mark in command_of(pid)]
+        return [pid for pid in self.processes() if self._sealing in command_of(pid)]
 
     def _held_terminals(self) -> set[int]:
         """Those of the fleet's terminals that still exist and that nobody else has been given since."""

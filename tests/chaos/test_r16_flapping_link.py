@@ -21,7 +21,7 @@ from scrubjay.tape.reader import Tape
 from tiers import sized
 
 _PHASE_S = sized(1, 2)
-_FLAPPING_S = sized(10, 600)
+_FLAPPING_S = sized(8, 600)
 _LOSS = 0.05  # of the moments in which the link is up
 _MOMENT_S = 0.2
 _NOTICED_S = 20

@@ -29,6 +29,7 @@ from up.machine import open_machine
 _AT_ONCE = 4
 _PODS = sized(30, 1000)
 _DEAD = 50
+_ONCE = 4  # such as another connection to the catalog, or the second of two processes that draw recordings
 _VISITS = sized(3, 30)  # of a hundred viewers and listeners each
 # What an allocator may keep, and the newest 4,096 changes of the fleet; a viewer that is not forgotten is 30 KiB.
 _GROWTH_KIB = sized(4096, 16384)
@@ -54,19 +55,23 @@ def test_r24_pods_that_are_started_stopped_and_deleted_leave_a_server_as_it_was(
         assert cast(Json, client.post(f"{pod}/stop", {"grace_s": 5}))["process"] == "exited"
         client.delete(pod)
 
-    for number in range(_AT_ONCE):
-        live_and_die(-1 - number)  # whatever is made once and kept is there now
-    before, resident = eventually(lambda: _settled(up), "it has settled", within_s=20)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
+        list(threads.map(live_and_die, range(-2 * _AT_ONCE, 0)))  # whatever is made once and kept is there now
+        before, resident = eventually(lambda: _settled(up), "it has settled", within_s=20)
         list(threads.map(live_and_die, range(_PODS)))
 
-    eventually(lambda: _footprint(up) == before, f"it holds {before} again", within_s=30)
+    eventually(lambda: _no_more(up, before), f"it holds {before} again", within_s=30)
     grown = resident_kib(up.pid) - resident
-    print(f"after {_PODS} pods: {before}, memory {grown:+} KiB")
+    print(f"before {_PODS} pods {before}, after {_footprint(up)}, memory {grown:+} KiB")
     assert up.pods() == {}
     assert grown <= _GROWTH_KIB
     eventually(lambda: _left(fleet) == [], "no process of a pod is left", within_s=20)
     assert [path.name for folder in ("pods", "staging") for path in (fleet.data / folder).iterdir()] == []
+
+
+def _no_more(up: Service, before: dict[str, int]) -> bool:
+    """Whether a server holds what it held, give or take what it opens when it is first needed and keeps."""
+    return all(count <= before[what] + _ONCE for what, count in _footprint(up).items())
 
 
 def _settled(up: Service) -> tuple[dict[str, int], int] | None:
@@ -136,9 +141,9 @@ def test_r24_viewers_and_listeners_that_come_and_go_leave_a_server_as_it_was(fle
     for _ in range(_VISITS):
         asyncio.run(_visit(fleet.data / "server.sock", "quiet"))
 
-    eventually(lambda: _footprint(up) == before, f"it holds {before} again", within_s=20)
+    eventually(lambda: _no_more(up, before), f"it holds {before} again", within_s=20)
     grown = resident_kib(up.pid) - resident
-    print(f"after {_VISITS * 100} viewers and listeners: {before}, memory {grown:+} KiB")
+    print(f"before {_VISITS * 100} viewers {before}, after {_footprint(up)}, memory {grown:+} KiB")
     assert up.pods()["quiet"]["viewers"] == 0
     assert grown <= _GROWTH_KIB
 
