@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -12,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import Service
+from chaos.cluster import Service, Viewer
 from chaos.fleet import Fleet, Member
 from chaos.ledger import tape_ledger
 from chaos.machine import eventually
 from chaos.proxy import Proxy, connections_at, connections_to, open_proxy
+from scrubjay.cli.client import Client, ServerRefused
 from scrubjay.tape.reader import Tape
 from tiers import sized
 
@@ -179,3 +181,33 @@ def test_r16_a_runner_that_comes_back_has_its_dead_connection_put_out_at_once(li
     linked.assert_one_uplink()
     linked.assert_copied()
     assert linked.kinds() == ["runner.connected"]
+
+
+@pytest.mark.timeout(120)
+def test_r16_a_screen_with_much_on_it_gets_through_and_breaks_no_link(linked: _Linked) -> None:
+    # 250 columns, a colour for each letter and a thousand lines that scrolled off: a keyframe of almost 2 MB.
+    drawing = "import random; from time import sleep\n"
+    drawing += "letter = lambda: '\\x1b[38;2;%d;%d;%dm#' % tuple(random.randbytes(3))\n"
+    drawing += "for _ in range(1100): print(''.join(letter() for _ in range(250)))\n"
+    drawing += "print('drawn'); sleep(1000)"
+    client = linked.server.client
+    client.post("/api/v1/pods", {"command": [sys.executable, "-c", drawing], "name": "wide", "cols": 250, "rows": 60})
+    try:
+        eventually(lambda: "drawn" in _screen(client, "wide"), "it is drawn", within_s=30)
+        viewer = Viewer(linked.server.data / "server.sock", "wide", query="?mode=watch")
+        try:
+            eventually(lambda: b"drawn" in viewer.output, "it is seen", within_s=20)
+        finally:
+            viewer.close()
+    finally:
+        client.post("/api/v1/pods/wide/stop", {"grace_s": 0})
+
+    assert len(viewer.keyframes) == 1
+    assert linked.kinds() == ["runner.connected"]
+
+
+def _screen(client: Client, pod: str) -> str:
+    try:
+        return client.fetch("GET", f"/api/v1/pods/{pod}/screen", query={"format": "text"})[2].decode()
+    except ServerRefused:  # there is no copy yet
+        return ""

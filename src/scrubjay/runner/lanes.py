@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from scrubjay.errors import EngineUnavailable, ScreenUnavailable
 from scrubjay.replay.workers import Workers
 from scrubjay.runner.live_screen import WAITING_MAX_BYTES, LiveKeyframe, LiveScreen
+from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Record
 
 SCREENS_PER_LANE = 16
@@ -75,6 +76,8 @@ class Lane:
             if berth.record_bytes > WAITING_MAX_BYTES:
                 berth.unread_end = berth.records[-1].end
                 berth.records, berth.record_bytes = [], 0
+            elif all(record.kind == Kind.INPUT for record in records):
+                return  # keys change no screen, and their echo is on its way
             self._enqueue(berth)
 
     def ask(self, berth: Berth, *, history: bool, deliver: Deliver) -> None:

@@ -20,6 +20,7 @@ BODY_MAX_S = 60.0
 REST_MAX_BYTES = 32 << 20  # of what was refused, read and dropped so that the refusal is seen
 REST_MAX_S = 5.0
 MESSAGE_MAX_BYTES = 1 << 20  # of a WebSocket
+RUNNER_MESSAGE_MAX_BYTES = 64 << 20  # of a runner's: all its pods, or a screen with a colour for each letter
 FRAGMENTS_MAX = 1024  # of one message; empty ones cost memory and count no bytes
 
 _FAILURES_MAX = 20  # at once

@@ -19,12 +19,20 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
 
-from scrubjay.server.limits import FRAGMENTS_MAX, HEAD_MAX_BYTES, HEAD_MAX_S, REST_MAX_BYTES, REST_MAX_S
+from scrubjay.server.limits import (
+    FRAGMENTS_MAX,
+    HEAD_MAX_BYTES,
+    HEAD_MAX_S,
+    REST_MAX_BYTES,
+    REST_MAX_S,
+    RUNNER_MESSAGE_MAX_BYTES,
+)
 from scrubjay.server.listeners import CALLER, Caller, peer_uid
 from scrubjay.wire.viewer import LATE
 
 _SLICE_BYTES = 16 << 10  # parsed into frames at once; 256 KiB of empty ones would be 40,000 of them
 _SLICES_AT_ONCE = 4  # before others have their turn; libuv would read 32 times 256 KiB
+_RUNNER = "/api/v1/runner"
 _LINGER_S = 300.0  # for who took nothing for long to learn that it was closed
 
 
@@ -253,6 +261,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             # transport takes everything and asks nobody to wait.
             raise ClientDisconnected
         await super().send(message)
+        if message["type"] == "websocket.accept" and self.scope["path"] == _RUNNER:
+            self.conn.max_message_size = RUNNER_MESSAGE_MAX_BYTES  # only a runner gets so far as to be accepted there
         if message["type"] == "websocket.close":
             self._feed()
         elif message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
