@@ -160,7 +160,7 @@ class Peer:
         missing = [pod for pod, known in self._tower.pods.items() if known.runner == self.id and pod not in here]
         if missing and not here:
             # Nobody deletes everything at once, but a disk may be lost; then these are the only copies left.
-            log.error("runner.has_nothing", runner=self.id, pods=len(missing))
+            log.warning("runner.has_nothing", runner=self.id, pods=len(missing))
             return []
         return missing
 
