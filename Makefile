@@ -20,7 +20,7 @@ demo: $(VENV)/installed  ## record a small program, look at it, check it
 
 test: $(VENV)/installed  ## everything that must hold, at the size of a pull request
 	@scripts/install-test-tools
-	@$(AS_ROOT) $(BIN)/pytest
+	@$(AS_ROOT) $(BIN)/pytest -n 3 --dist loadfile
 
 check: $(VENV)/installed  ## style and types
 	@$(BIN)/ruff check
@@ -33,7 +33,7 @@ bench: $(VENV)/installed  ## speed and size beside other recorders; ARGS="record
 
 chaos: $(VENV)/installed  ## the same promises at nightly size
 	@scripts/install-test-tools
-	@SCRUBJAY_TIER=N $(AS_ROOT) $(BIN)/pytest --timeout=3600 tests/chaos tests/tape tests/keeper tests/replay tests/screen
+	@SCRUBJAY_TIER=N $(AS_ROOT) $(BIN)/pytest --timeout=3600 tests/chaos tests/tape tests/keeper tests/replay tests/screen tests/store tests/wire
 
 clean:
 	@rm -rf $(VENV) .venv-peers .pytest_cache .ruff_cache .hypothesis benchmarks/results
