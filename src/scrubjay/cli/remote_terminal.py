@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import termios
+import time
 import tty
 from contextlib import suppress
 from typing import cast
@@ -28,6 +29,7 @@ from scrubjay.wire.viewer import KEYFRAME, decode_screen
 _LOST = 1
 _RETRY_S = 0.5
 _RETRIES = 20
+_ASKED_S, _ASKED_BYTES = 1.0, 8192  # how long ago the agent may have asked for what our terminal answers now
 
 
 def join_elsewhere(client: Client, pod: str) -> int:
@@ -46,7 +48,9 @@ class _Joined:
         self._client, self._pod = client, pod
         self._modes = Modes()
         self._keys = DetachKeys()
-        self._replies = Replies(lambda: True)  # the pod's terminal is at the server's; ours has nothing to answer
+        self._replies = Replies(self._position_asked)  # the pod's own terminal answers; ours is not to do it too
+        self._release: asyncio.TimerHandle | None = None
+        self._recent, self._shown_at = b"", 0.0
         self._connection: ClientConnection | None = None
         self._typed: asyncio.Queue[bytes | Json] = asyncio.Queue()
         self._status: int | None = None
@@ -119,6 +123,8 @@ class _Joined:
         kind, _, _, _, data = decode_screen(message)
         if kind == KEYFRAME:
             data = b"\x1b[H\x1b[2J" + data
+        self._recent = (self._recent + data)[-_ASKED_BYTES:]
+        self._shown_at = time.monotonic()
         self._modes.feed(data)
         view = memoryview(data)
         while view:
@@ -136,23 +142,45 @@ class _Joined:
             sys.stdout.flush()
         return False
 
+    def _position_asked(self) -> bool:
+        asked = b"\x1b[6n" in self._recent or b"\x1b[?6n" in self._recent
+        return asked and time.monotonic() - self._shown_at <= _ASKED_S
+
     def _read_keys(self) -> None:
         try:
             data = os.read(0, 65536)
         except OSError:
             data = b""
-        keys, leaves = self._keys.feed(self._replies.feed(data))
-        if keys:
-            self._typed.put_nowait(keys)
-        if self._keys.holding:
-            asyncio.get_running_loop().call_later(DetachKeys.HOLD_S, self._release_held)
-        if leaves or not data:
+        leaves = not data
+        typed = self._replies.feed(data)
+        if typed:
+            keys, leaves = self._keys.feed(typed)
+            self._type(keys)
+        self._await_rest()
+        if leaves:
             self._left = True
             if self._connection is not None:
                 asyncio.ensure_future(self._connection.close())  # noqa: RUF006
 
+    def _await_rest(self) -> None:
+        """Type what is kept back unless more comes soon: a key that may be the first of two, or half an answer."""
+        if self._release is not None:
+            self._release.cancel()
+            self._release = None
+        if self._replies.holding or self._keys.holding:
+            hold_s = self._replies.hold_s if self._replies.holding else DetachKeys.HOLD_S
+            self._release = asyncio.get_running_loop().call_later(hold_s, self._release_held)
+
     def _release_held(self) -> None:
-        keys = self._keys.release()
+        if self._replies.holding:
+            typed = self._replies.release()
+            if typed:
+                self._type(self._keys.feed(typed)[0])
+        else:
+            self._type(self._keys.release())
+        self._await_rest()
+
+    def _type(self, keys: bytes) -> None:
         if keys:
             self._typed.put_nowait(keys)
 
