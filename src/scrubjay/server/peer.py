@@ -145,8 +145,9 @@ class Peer:
             await self._tower.welcome(self)
             self._welcomed = True
         if self._roster is not None:
-            await self._discard(self._missing(self._roster))
-            await self._tower.take_roster(self, self._roster)
+            missing = self._missing(self._roster)
+            await self._discard(missing)
+            await self._tower.take_roster(self, self._roster, gone=missing)
             self._roster = None
             self.introduced = True
         if changed := list(self._changed):

@@ -40,7 +40,7 @@ from scrubjay.server.live import LiveKeyframe, LivePod, PodUnwatchable
 from scrubjay.server.peer import ANSWER_WITHIN_S, Peer
 from scrubjay.store.database import Database
 from scrubjay.store.events import append_event
-from scrubjay.store.pods import PodFacts, add_pod, change_pod, list_pods, remove_pod
+from scrubjay.store.pods import PodFacts, add_pod, change_pod, get_pod, list_pods, remove_pod
 from scrubjay.store.runners import connect_runner, disconnect_runner, disconnect_runners
 from scrubjay.store.status import Status, set_status
 from scrubjay.store.tapes import Tapes
@@ -273,11 +273,8 @@ class Tower:
         except ScrubjayError as error:
             log.warning("runner.gone_not_recorded", runner=peer.id, error=str(error))
 
-    async def take_roster(self, peer: Peer, reports: Iterable[PodReport]) -> None:
-        """All pods of a runner; those it had and has no more are gone."""
-        reports = list(reports)
-        here = {PodId(report.id) for report in reports}
-        gone = [pod for pod, known in self.pods.items() if known.runner == peer.id and pod not in here]
+    async def take_roster(self, peer: Peer, reports: Iterable[PodReport], *, gone: Iterable[PodId]) -> None:
+        """All pods of a runner, and those it had and has no more."""
         first = not any(known.runner == peer.id for known in self.pods.values())
         await self._record(peer, [*reports, *gone], found=first)
 
@@ -288,16 +285,19 @@ class Tower:
     async def _record(self, peer: Peer, changes: Sequence[PodReport | PodId], *, found: bool) -> None:
         wall_us = self.clock.wall_us()
 
-        def body(connection: Connection) -> None:
+        def body(connection: Connection) -> list[PodReport | PodId]:
+            taken: list[PodReport | PodId] = []
             for change in changes:
                 if isinstance(change, PodReport):
-                    _record_report(connection, change, peer.id, wall_us=wall_us, found=found)
+                    if not _record_report(connection, change, peer.id, wall_us=wall_us, found=found):
+                        continue
                 else:
                     remove_pod(connection, change, wall_us=wall_us)
                     revoke_tokens_of(connection, change, wall_us=wall_us)
+                taken.append(change)
+            return taken
 
-        await self.database.write(body)
-        for change in changes:
+        for change in await self.database.write(body):
             if isinstance(change, PodReport):
                 self._know(change, peer.id)
             else:
@@ -432,7 +432,8 @@ def describe_process(report: PodReport) -> str:
     return report.process if report.reason is None else f"{report.process}: {report.reason}"
 
 
-def _record_report(connection: Connection, report: PodReport, runner: RunnerId, *, wall_us: int, found: bool) -> None:
+def _record_report(connection: Connection, report: PodReport, runner: RunnerId, *, wall_us: int, found: bool) -> bool:
+    """Bring the catalog up to date with a report; False if the pod was removed, for it does not come back."""
     facts = PodFacts(
         id=PodId(report.id),
         name=PodName(report.name),
@@ -463,7 +464,9 @@ def _record_report(connection: Connection, report: PodReport, runner: RunnerId, 
                 pod=facts.id,
             )
             add_worktree(connection, tree, wall_us=wall_us)
-        return
+        return True
+    if get_pod(connection, facts.id) is None:
+        return False
     change_pod(connection, facts, wall_us=wall_us)
     set_status(
         connection,
@@ -474,6 +477,7 @@ def _record_report(connection: Connection, report: PodReport, runner: RunnerId, 
         evidence=evidence,
         wall_us=wall_us,
     )
+    return True
 
 
 def _report_of(facts: PodFacts, status: Status) -> PodReport:

@@ -1,0 +1,65 @@
+"""What the server makes of what runners say, and of what people want from them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from scrubjay.ids import PodId, new_runner_id
+from scrubjay.store.pods import list_pods
+from scrubjay.wire.messages import PodChanged, PodGone
+from server.link import Control, open_control, report_of, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def control(tmp_path: Path) -> AsyncGenerator[Control]:
+    async with open_control(tmp_path) as opened:
+        yield opened
+
+
+async def _cataloged(control: Control) -> set[PodId]:
+    return {facts.id for facts, _ in await control.tower.database.read(list_pods)}
+
+
+# Which pods there are.
+
+
+async def test_a_runner_that_comes_back_with_nothing_takes_nothing_from_the_catalog(control: Control) -> None:
+    one, two, runner = report_of(name="one"), report_of(name="two"), new_runner_id()
+    first = control.link(runner)
+    await first.introduce(one, two)
+    await first.leave()
+
+    await control.link(runner).introduce()
+
+    assert set(control.tower.pods) == {one.id, two.id}
+    assert await _cataloged(control) == {one.id, two.id}
+
+
+async def test_a_runner_that_comes_back_without_one_of_its_pods_has_deleted_it(control: Control) -> None:
+    one, two, runner = report_of(name="one"), report_of(name="two"), new_runner_id()
+    first = control.link(runner)
+    await first.introduce(one, two)
+    await first.leave()
+
+    await control.link(runner).introduce(two)
+
+    assert set(control.tower.pods) == await _cataloged(control) == {two.id}
+
+
+async def test_a_deleted_pod_does_not_come_back_by_a_report_that_was_late(control: Control) -> None:
+    gone, stays = report_of(name="gone"), report_of(name="stays")
+    linked = control.link()
+    await linked.introduce(gone)
+    linked.peer.hear(PodGone(pod=gone.id))
+    await until(lambda: gone.id not in control.tower.pods, "it is gone")
+
+    linked.peer.hear(PodChanged(pod=gone))
+    linked.peer.hear(PodChanged(pod=stays))
+    await until(lambda: PodId(stays.id) in control.tower.pods, "the report was taken")
+
+    assert set(control.tower.pods) == await _cataloged(control) == {stays.id}
