@@ -13,3 +13,8 @@ from runner.checkouts import Checkouts
 def checkouts(tmp_path: Path) -> Checkouts:
     """Repositories and worktrees in a folder of their own."""
     return Checkouts(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"

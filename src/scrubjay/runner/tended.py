@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _OVERLAP_BYTES = 64 << 10  # of the tape's end that is read again when a pod is found, to stand between two records
 _END_WITHIN_S = 2.0  # from a keeper's last word to the end of its process
 _RETRY_S, _RETRY_MAX_S = 0.01, 0.5  # a keeper that was just started listens in a moment
+_STEADY_S = 1.0  # a connection that lasted as long was a good one
 
 
 class Household(Protocol):
@@ -55,6 +56,7 @@ class Tended:
         self._household, self._clock = household, clock
         self._link: KeeperLink | None = None
         self._stream: RecordStream | None = None
+        self._after_damage = 0  # what cannot be read of its tape is before this
         self._process: Process = "starting"
         self._reason: str | None = None
         self._exit_status: int | None = None
@@ -108,20 +110,23 @@ class Tended:
 
     async def tend(self) -> None:
         """Listen to its keeper until it is gone, then find out how the pod ended."""
-        retry_s = _RETRY_S
+        loop, retry_s = asyncio.get_running_loop(), _RETRY_S
         while await asyncio.to_thread(lambda: self.pod.alive):
+            began = loop.time()
             self._hung_up.clear()
             try:
                 await self._listen()
-                retry_s = _RETRY_S
                 await self._hung_up.wait()
             except (KeeperGone, KeeperRefused):
-                # It is beginning, ending, or busy with a disk that does not answer.
-                await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, _RETRY_MAX_S)
+                pass  # it is beginning, ending, or busy with a disk that does not answer
             finally:
                 self._let_go()
             await self._await_end()
+            if loop.time() - began >= _STEADY_S:
+                retry_s = _RETRY_S
+            elif self._process != "ending":
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, _RETRY_MAX_S)
         await self._find_out()
 
     async def _listen(self) -> None:
@@ -146,7 +151,8 @@ class Tended:
 
     def _near_end(self) -> int:
         tape = self.pod.tape()
-        return tape.align(max(0, tape.end - _OVERLAP_BYTES))
+        # A keeper sends nothing of what is sealed.
+        return max(tape.align(max(0, tape.end - _OVERLAP_BYTES, self._after_damage)), tape.sealed_end)
 
     def _let_go(self) -> None:
         link, self._link = self._link, None
@@ -198,7 +204,8 @@ class Tended:
         try:
             records = self._stream.feed(data)
         except BadRecord:
-            self._let_go()  # a damaged end; from the next record on it is heard again
+            self._after_damage = self._stream.offset + 1
+            self._let_go()  # from the next whole record on it is heard again
             return
         for record in records:
             if record.kind == Kind.SIGNAL:

@@ -1,0 +1,84 @@
+"""What the runner knows of one pod, and how it listens to its keeper."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from runner.fake_keeper import FakeKeeper, Witness
+from scrubjay.clock import SystemClock
+from scrubjay.runner.tended import Tended
+from scrubjay.tape.format import Kind
+from scrubjay.tape.segment import list_segments
+
+pytestmark = pytest.mark.anyio
+
+_SEGMENT_BYTES = 4096
+
+
+@asynccontextmanager
+async def _tending(keeper: FakeKeeper) -> AsyncGenerator[tuple[Tended, Witness]]:
+    witness = Witness()
+    tended = Tended(keeper.pod, witness, SystemClock())
+    async with keeper.keeping():
+        tending = asyncio.create_task(tended.tend())
+        try:
+            yield tended, witness
+        finally:
+            tending.cancel()
+            await asyncio.wait([tending])
+
+
+async def _until(condition: Callable[[], object], what: str) -> None:
+    deadline = asyncio.get_running_loop().time() + 10
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f"not so: {what}"
+        await asyncio.sleep(0.005)
+
+
+def _output(witness: Witness) -> bytes:
+    return b"".join(record.payload for record in witness.records if record.kind == Kind.OUTPUT)
+
+
+async def test_a_tape_that_is_sealed_nearly_to_its_end_is_followed_over_one_connection(tmp_path: Path) -> None:
+    keeper = FakeKeeper(tmp_path, segment_bytes=_SEGMENT_BYTES)
+    for _ in range(20):
+        keeper.add(Kind.OUTPUT, bytes(1000))
+    keeper.disk.seal(complete=False)
+    assert [file.sealed for file in list_segments(keeper.disk.folder)][-2:] == [True, False]
+
+    async with _tending(keeper) as (tended, witness):
+        await _until(lambda: tended.running and tended.end == keeper.writer.offset, "it is listened to")
+        keeper.add(Kind.OUTPUT, b"live")
+        await _until(lambda: _output(witness).endswith(b"live"), "what follows is heard")
+
+    assert len(keeper.links) == 1
+
+
+async def test_what_follows_damage_near_the_end_of_a_tape_is_heard(tmp_path: Path) -> None:
+    keeper = FakeKeeper(tmp_path)
+    for _ in range(3):
+        keeper.add(Kind.OUTPUT, b"spoilt")
+    (segment,) = keeper.disk.segments()
+    segment.write_bytes(segment.read_bytes().replace(b"spoilt", b"SPOILT", 1))
+
+    async with _tending(keeper) as (_, witness):
+        await _until(lambda: _output(witness) == b"spoiltspoilt", "what is whole is heard")
+        keeper.add(Kind.OUTPUT, b"live")
+        await _until(lambda: _output(witness) == b"spoiltspoiltlive", "what follows is heard")
+
+    assert len(keeper.links) == 2
+
+
+async def test_a_keeper_that_hangs_up_is_dialled_at_longer_and_longer_intervals(tmp_path: Path) -> None:
+    keeper = FakeKeeper(tmp_path)
+    keeper.curt = True
+
+    async with _tending(keeper):
+        await _until(lambda: len(keeper.links) == 6, "it is dialled again and again")
+
+    assert keeper.links[5] - keeper.links[0] >= 0.3
