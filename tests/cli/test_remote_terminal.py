@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import sys
+import termios
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
+import pytest
+from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
 from scrubjay.wire.viewer import OUTPUT, encode_screen
@@ -47,9 +53,13 @@ class _Pod:
 
 
 @contextmanager
-def _attached(folder: Path, converse: Callable[[ServerConnection], None]) -> Generator[Terminal]:
+def _attached(
+    folder: Path,
+    converse: Callable[[ServerConnection], None],
+    let_in: Callable[[ServerConnection, Request], Response | None] | None = None,
+) -> Generator[Terminal]:
     """The terminal of somebody who attaches to a pod of a server."""
-    with serve(converse, "127.0.0.1", 0) as server:
+    with serve(converse, "127.0.0.1", 0, process_request=let_in) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
@@ -104,3 +114,106 @@ def test_f3_with_shift_is_typed_unless_the_place_of_the_cursor_was_asked_for(tmp
         terminal.type(b"\x1b[1;2R")
         terminal.type(b"x")
         assert pod.keys() == b"x"
+
+
+def test_a_pod_that_was_lost_is_said_to_be(tmp_path: Path) -> None:
+    def lost(connection: ServerConnection) -> None:
+        connection.send(json.dumps(_HELLO | {"process": "lost"}))
+        connection.recv()
+
+    with _attached(tmp_path, lost) as terminal:
+        terminal.read_until(b"pod far was lost")
+        assert terminal.wait() == 1
+
+
+def test_the_exit_status_of_the_pod_is_the_commands(tmp_path: Path) -> None:
+    def ends(connection: ServerConnection) -> None:
+        connection.send(json.dumps(_HELLO | {"process": "running"}))
+        connection.send(json.dumps({"type": "status", "process": "exited", "exit_status": 7}))
+        connection.recv()
+
+    with _attached(tmp_path, ends) as terminal:
+        terminal.read_until(b"pod far ended with 7")
+        assert terminal.wait() == 7
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 421])
+def test_a_refusal_ends_it_at_once_in_the_servers_words(tmp_path: Path, status: int) -> None:
+    asked = 0
+
+    def refuse(connection: ServerConnection, _request: Request) -> Response:
+        nonlocal asked
+        asked += 1
+        error = {"code": "no", "message": "the reason", "hint": "the hint"}
+        return connection.respond(HTTPStatus(status), json.dumps({"error": error}))
+
+    with _attached(tmp_path, _Pod().serve, refuse) as terminal:
+        terminal.read_until(b"the reason; the hint")
+        assert terminal.wait() == 1
+    assert asked == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(4401, b"the token is not good any more"), (4403, b"this token may only watch"), (4404, b"the pod was deleted")],
+)
+def test_who_is_put_out_does_not_come_back(tmp_path: Path, code: int, said: bytes) -> None:
+    came = 0
+
+    def put_out(connection: ServerConnection) -> None:
+        nonlocal came
+        came += 1
+        connection.send(json.dumps(_HELLO | {"process": "running"}))
+        connection.close(code, "no")
+
+    with _attached(tmp_path, put_out) as terminal:
+        terminal.read_until(said)
+        assert terminal.wait() == 1
+    assert came == 1
+
+
+def test_a_server_that_only_hangs_up_is_given_up(tmp_path: Path) -> None:
+    with _attached(tmp_path, lambda connection: connection.close()) as terminal:
+        terminal.read_until(b"no server answers", deadline_s=30)
+        assert terminal.wait() == 1
+
+
+def test_a_server_that_comes_back_is_returned_to(tmp_path: Path) -> None:
+    pod, came = _Pod(), 0
+
+    def restart(connection: ServerConnection) -> None:
+        nonlocal came
+        came += 1
+        if came > 1:
+            pod.serve(connection)
+        connection.send(json.dumps(_HELLO | {"process": "running"}))
+        connection.close(1012)
+
+    with _attached(tmp_path, restart) as terminal:
+        terminal.read_until(b"ready")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_terminal_is_given_back_when_the_command_is_ended(tmp_path: Path, number: signal.Signals) -> None:
+    with _attached(tmp_path, _Pod().serve) as terminal:
+        terminal.read_until(b"ready")
+        assert not termios.tcgetattr(terminal.fd)[3] & termios.ICANON
+        os.kill(terminal.pid, number)
+        terminal.read_until(b"left pod far running")
+        assert termios.tcgetattr(terminal.fd)[3] & termios.ICANON
+        assert terminal.wait() == 0
+
+
+def test_a_command_whose_terminal_is_closed_ends_even_if_the_server_is_away(tmp_path: Path) -> None:
+    came = threading.Event()
+
+    def mute(_connection: ServerConnection, _request: Request) -> None:
+        came.set()
+        time.sleep(2)
+
+    with _attached(tmp_path, _Pod().serve, mute) as terminal:
+        assert came.wait(DEADLINE_S)
+        terminal.hang_up()
+        began = time.monotonic()
+        os.waitid(os.P_PID, terminal.pid, os.WEXITED | os.WNOWAIT)
+        assert time.monotonic() - began < 1.5

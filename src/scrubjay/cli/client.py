@@ -116,7 +116,7 @@ class Client:
         finally:
             connection.close()
         if response.status >= 400:
-            raise _refusal(response.status, answer)
+            raise refusal(response.status, answer)
         return response.status, response.headers, answer
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -150,7 +150,8 @@ def pod_path(pod: str, *more: str) -> str:
     return "/".join(["/api/v1/pods", quote(pod, safe=""), *more])
 
 
-def _refusal(status: int, answer: bytes) -> ServerRefused:
+def refusal(status: int, answer: bytes) -> ServerRefused:
+    """The no that a server has answered with."""
     try:
         error = json.loads(answer)["error"]
         return ServerRefused(status, str(error["code"]), str(error["message"]), error.get("hint"))

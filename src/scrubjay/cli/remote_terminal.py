@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import cast
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from scrubjay.cli.client import Client, ServerUnreachable, pod_path
+from scrubjay.cli.client import Client, ServerRefused, ServerUnreachable, pod_path, refusal
 from scrubjay.cli.context import say
 from scrubjay.cli.modes import Modes
 from scrubjay.cli.terminal import terminal_size
@@ -24,11 +24,17 @@ from scrubjay.errors import BadInput
 from scrubjay.keeper.detach import DetachKeys
 from scrubjay.keeper.replies import Replies
 from scrubjay.tape.record import Json
-from scrubjay.wire.viewer import KEYFRAME, decode_screen
+from scrubjay.wire.viewer import FORBIDDEN, GONE, KEYFRAME, LOGGED_OUT, decode_screen
 
 _LOST = 1
 _RETRY_S = 0.5
 _RETRIES = 20
+_GOODBYE_S = 1.0  # for a server that is away to agree that we leave
+_REFUSALS = {
+    LOGGED_OUT: ("the token is not good any more", "'scrubjay token create' on that machine makes another"),
+    FORBIDDEN: ("this token may only watch", "'scrubjay logs -f' and 'scrubjay screen' show a pod without typing"),
+    GONE: ("the pod was deleted", None),
+}
 _ASKED_S, _ASKED_BYTES = 1.0, 8192  # how long ago the agent may have asked for what our terminal answers now
 
 
@@ -53,6 +59,10 @@ class _Joined:
         self._recent, self._shown_at = b"", 0.0
         self._connection: ClientConnection | None = None
         self._typed: asyncio.Queue[bytes | Json] = asyncio.Queue()
+        self._staying: asyncio.Task[None] | None = None
+        self._closing: asyncio.Future[None] | None = None
+        self._failures = 0
+        self._ended = False
         self._status: int | None = None
         self._left = False
 
@@ -63,14 +73,25 @@ class _Joined:
         tty.setraw(0, termios.TCSANOW)
         loop.add_reader(0, self._read_keys)
         loop.add_signal_handler(signal.SIGWINCH, self._send_size)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._leave)
+        self._staying = loop.create_task(self._stay_connected())
         try:
-            await self._stay_connected()
+            with suppress(asyncio.CancelledError):
+                await self._staying
         finally:
             loop.remove_reader(0)
-            os.write(1, self._modes.leave())
-            termios.tcsetattr(0, termios.TCSAFLUSH, before)
-        if self._left:
-            say(f"scrubjay: left pod {self._pod} running; come back with: scrubjay attach {self._pod}")
+            try:
+                os.write(1, self._modes.leave())
+                termios.tcsetattr(0, termios.TCSAFLUSH, before)
+            except (OSError, termios.error):
+                sys.stderr.close()  # the terminal is gone, and with it whoever would read this
+        return self._report()
+
+    def _report(self) -> int:
+        if not self._ended:
+            if not sys.stderr.closed:
+                say(f"scrubjay: left pod {self._pod} running; come back with: scrubjay attach {self._pod}")
             return 0
         if self._status is None:
             say(f"scrubjay: pod {self._pod} was lost")
@@ -79,21 +100,36 @@ class _Joined:
         return self._status
 
     async def _stay_connected(self) -> None:
-        failures = 0
-        while not self._left and self._status is None:
+        token = self._client.token
+        headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+        while not self._left and not self._ended:
+            why = "it hung up"
             try:
-                token = self._client.token
-                headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
                 async with connect(
-                    self._address, additional_headers=headers, compression=None, max_size=None
+                    self._address,
+                    additional_headers=headers,
+                    compression=None,
+                    max_size=None,
+                    close_timeout=_GOODBYE_S,
                 ) as connection:
-                    failures = 0
                     await self._converse(connection)
             except (OSError, WebSocketException, TimeoutError) as error:
-                failures += 1
-                if failures > _RETRIES:
-                    raise ServerUnreachable(self._client.where, str(error)) from error
-                await asyncio.sleep(_RETRY_S)
+                self._require_welcome(error)
+                why = str(error) or why
+            if self._left or self._ended:
+                return
+            self._failures += 1
+            if self._failures > _RETRIES:
+                raise ServerUnreachable(self._client.where, why)
+            await asyncio.sleep(_RETRY_S)
+
+    def _require_welcome(self, error: Exception) -> None:
+        """ServerRefused if the server will say the same however often it is asked."""
+        if isinstance(error, InvalidStatus) and error.response.status_code < 500:
+            raise refusal(error.response.status_code, bytes(error.response.body or b"")) from error
+        if isinstance(error, ConnectionClosed) and error.rcvd is not None and error.rcvd.code in _REFUSALS:
+            what, hint = _REFUSALS[error.rcvd.code]
+            raise ServerRefused(error.rcvd.code - 4000, error.rcvd.reason, what, hint) from error
 
     async def _converse(self, connection: ClientConnection) -> None:
         self._connection = connection
@@ -102,11 +138,12 @@ class _Joined:
         sending = asyncio.create_task(self._send(connection))
         try:
             async for message in connection:
+                self._failures = 0  # it talks; one that only lets us in and hangs up does not
                 if isinstance(message, bytes):
                     self._show(message)
-                elif self._hear(cast(Json, json.loads(message))):
-                    return
-                if self._left:
+                else:
+                    self._hear(cast(Json, json.loads(message)))
+                if self._left or self._ended:
                     return
         finally:
             self._connection = None
@@ -130,17 +167,15 @@ class _Joined:
         while view:
             view = view[os.write(1, view) :]
 
-    def _hear(self, message: Json) -> bool:
-        """Take in what the server says; whether the pod has ended."""
+    def _hear(self, message: Json) -> None:
+        """Take in what the server says."""
         if message["type"] in ("hello", "status") and message["process"] in ("exited", "lost"):
             status = message.get("exit_status")
             self._status = status if isinstance(status, int) else None
-            self._left = False
-            return True
-        if message["type"] == "refusal":
+            self._ended = True
+        elif message["type"] == "refusal":
             sys.stdout.write(f"\r\n[scrubjay: {message['message']}]\r\n")
             sys.stdout.flush()
-        return False
 
     def _position_asked(self) -> bool:
         asked = b"\x1b[6n" in self._recent or b"\x1b[?6n" in self._recent
@@ -151,16 +186,25 @@ class _Joined:
             data = os.read(0, 65536)
         except OSError:
             data = b""
-        leaves = not data
+        if not data:
+            asyncio.get_running_loop().remove_reader(0)  # it would be ready for ever
+            self._leave()
+            return
+        leaves = False
         typed = self._replies.feed(data)
         if typed:
             keys, leaves = self._keys.feed(typed)
             self._type(keys)
         self._await_rest()
         if leaves:
-            self._left = True
-            if self._connection is not None:
-                asyncio.ensure_future(self._connection.close())  # noqa: RUF006
+            self._leave()
+
+    def _leave(self) -> None:
+        self._left = True
+        if self._connection is not None:
+            self._closing = asyncio.ensure_future(self._connection.close())
+        elif self._staying is not None:
+            self._staying.cancel()
 
     def _await_rest(self) -> None:
         """Type what is kept back unless more comes soon: a key that may be the first of two, or half an answer."""
