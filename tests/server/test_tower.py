@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from scrubjay.ids import PodId, new_runner_id
+from scrubjay.store.events import read_events
 from scrubjay.store.pods import list_pods
-from scrubjay.wire.messages import PodChanged, PodGone
+from scrubjay.wire.messages import Diverged, PodChanged, PodGone, Restart
 from server.link import Control, open_control, report_of, until
 
 pytestmark = pytest.mark.anyio
@@ -63,3 +64,18 @@ async def test_a_deleted_pod_does_not_come_back_by_a_report_that_was_late(contro
     await until(lambda: PodId(stays.id) in control.tower.pods, "the report was taken")
 
     assert set(control.tower.pods) == await _cataloged(control) == {stays.id}
+
+
+async def test_a_runner_cannot_say_what_has_become_of_the_tape_of_another(control: Control) -> None:
+    theirs = report_of()
+    await control.link().introduce(theirs)
+    thief = control.link()
+    await thief.introduce()
+
+    thief.peer.hear(Diverged(pod=theirs.id, offset=1, why="so it is said"))
+    thief.peer.hear(Restart(pod=theirs.id))
+    thief.peer.hear(PodChanged(pod=report_of(name="own")))
+    await until(lambda: len(control.tower.pods) == 2, "all was heard")
+
+    events = await control.tower.database.read(read_events)
+    assert "tape.diverged" not in {event.kind for event in events}

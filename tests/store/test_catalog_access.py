@@ -9,6 +9,7 @@ from catalogs import pod_id
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from scrubjay.ids import RunnerId
 from scrubjay.store.events import read_events
 from scrubjay.store.tokens import (
     BrowserRow,
@@ -17,6 +18,7 @@ from scrubjay.store.tokens import (
     add_browser,
     add_login,
     add_token,
+    bind_token,
     end_browser,
     end_browsers,
     find_browser,
@@ -26,6 +28,8 @@ from scrubjay.store.tokens import (
     needs_touch,
     revoke_token,
     revoke_tokens_of,
+    runner_of_token,
+    token_of_runner,
     touch_token,
     use_login,
 )
@@ -84,6 +88,24 @@ def test_the_tokens_of_a_pod_are_revoked_together(connection: Connection) -> Non
     assert [token.id for token in list_tokens(connection)] == ["t3", "t4"]
     revoked = read_events(connection, kinds=["token.revoked"])
     assert [(event.pod, event.data["token"]) for event in revoked] == [(pod_id(1), "t2"), (pod_id(1), "t1")]
+
+
+def test_a_token_is_of_one_runner_and_a_runner_has_its_token_until_that_ends(connection: Connection) -> None:
+    box = RunnerId("r" * 26)
+    _add(connection, "t1")
+    add_token(connection, id="t2", digest=_DIGEST, role="runner", name="n", pod=None, expires_us=50, wall_us=20)
+    assert runner_of_token(connection, "t1") is None
+    assert token_of_runner(connection, box, wall_us=20) is None
+
+    bind_token(connection, "t1", box, wall_us=30)
+    with pytest.raises(IntegrityError), connection.begin_nested():
+        bind_token(connection, "t1", RunnerId("q" * 26), wall_us=30)
+    assert (runner_of_token(connection, "t1"), token_of_runner(connection, box, wall_us=30)) == (box, "t1")
+
+    revoke_token(connection, "t1", wall_us=40)
+    assert (runner_of_token(connection, "t1"), token_of_runner(connection, box, wall_us=40)) == (box, None)
+    bind_token(connection, "t2", box, wall_us=40)
+    assert [token_of_runner(connection, box, wall_us=wall_us) for wall_us in (49, 50)] == ["t2", None]
 
 
 def test_use_of_a_token_is_noted_once_a_minute_and_is_no_event(connection: Connection) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -69,6 +70,19 @@ def test_the_head_that_spares_asking_alembic_is_the_last_revision() -> None:
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
 
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+
+
+def test_a_catalog_of_the_first_revision_is_brought_up_to_date_and_keeps_what_it_has() -> None:
+    with writing_engine(Path(":memory:"), load_sqlite()).connect() as connection, connection.begin():
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+        command.upgrade(config, "0001")
+        append_event(connection, "test.happened", wall_us=1)
+
+        assert migrate(connection, "catalog")
+
+        assert last_number(connection) == 1
+        assert _drift(connection) == []
 
 
 def test_a_catalog_that_is_up_to_date_is_left_alone() -> None:

@@ -121,7 +121,7 @@ async def link_locally(uplink: Uplink, tower: Tower, *, linked: Callable[[], Non
 
     def hear(message: FromRunner) -> None:
         if isinstance(message, Hello):
-            peers.append(Peer(tower, message, to_runner, lambda: None))
+            peers.append(Peer(tower, message, to_runner, lambda: None, local=True))
         else:
             peers[0].hear(message)
 

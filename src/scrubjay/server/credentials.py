@@ -18,7 +18,8 @@ from sqlalchemy import Connection
 
 from scrubjay.errors import BadSetting, CatalogUnavailable, NoSuchPod
 from scrubjay.fleet.access import Principal, Role
-from scrubjay.ids import PodId
+from scrubjay.ids import PodId, RunnerId
+from scrubjay.server.errors import TokenBound
 from scrubjay.store import tokens
 from scrubjay.store.database import Database
 from scrubjay.store.pods import list_pods
@@ -116,6 +117,13 @@ class Credentials:
         revoked = await self._database.write(lambda connection: tokens.revoke_token(connection, token, wall_us=wall_us))
         self.forget(f"token:{token}")
         return revoked
+
+    async def bind_runner(self, principal: Principal, runner: RunnerId) -> None:
+        """Let a token belong to the runner that uses it first; TokenBound if it, or the runner, belongs elsewhere."""
+        token, wall_us = _id_of(principal), self._clock.wall_us()
+        if await self._database.read(lambda connection: tokens.runner_of_token(connection, token)) == runner:
+            return  # without a write, which a full disk would not take
+        await self._database.write(lambda connection: _bind(connection, token, runner, wall_us=wall_us))
 
     async def create_login(self, *, role: Role = "operator", name: str = "browser") -> tuple[str, int]:
         """Make a code that logs one browser in, once; and until when it is good."""
@@ -263,6 +271,21 @@ def _find(connection: Connection, kind: str, id_: str) -> _Found | None:
 
 def _id_of(principal: Principal) -> str:
     return principal.id.partition(":")[2]
+
+
+def _bind(connection: Connection, token: str, runner: RunnerId, *, wall_us: int) -> None:
+    if tokens.runner_of_token(connection, token) is not None:
+        raise TokenBound(
+            f"the token {token} belongs to another runner",
+            hint="'scrubjay token create --role runner' makes one for this machine",
+        )
+    if (other := tokens.token_of_runner(connection, runner, wall_us=wall_us)) is not None:
+        # Or who is given a token could bring the pods of any machine.
+        raise TokenBound(
+            f"this runner has the token {other}",
+            hint=f"use that one; if it is lost, 'scrubjay token revoke {other}' and come again",
+        )
+    tokens.bind_token(connection, token, runner, wall_us=wall_us)
 
 
 def _find_pod(connection: Connection, raw: str) -> PodId:

@@ -46,6 +46,10 @@ class NoRunner(ScrubjayError):
     """There is no machine to do it, or it is not clear which."""
 
 
+class TokenBound(ScrubjayError):
+    """A runner has come with a token that is not its own."""
+
+
 def kinds_of(error: ScrubjayError) -> tuple[str, ...]:
     """The names of an error's classes, the most special first."""
     if isinstance(error, RunnerRefused):

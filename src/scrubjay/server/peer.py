@@ -82,12 +82,25 @@ class Peer:
     """A runner's connection, from its hello to its end."""
 
     def __init__(
-        self, tower: Tower, hello: Hello, send: Callable[[FromServer], None], hang_up: Callable[[], None]
+        self,
+        tower: Tower,
+        hello: Hello,
+        send: Callable[[FromServer], None],
+        hang_up: Callable[[], None],
+        *,
+        local: bool = False,
     ) -> None:
+        """``local`` if it is in the server's own process; PeerRefused for another that says it is the same one."""
         if hello.protocol != PROTOCOL:
             which = "the runner" if hello.protocol < PROTOCOL else "the server"
             raise PeerRefused(f"runner {hello.version} and server {scrubjay.__version__} do not fit: upgrade {which}")
         self.id = parse_runner_id(hello.runner)
+        present = tower.peers.get(self.id)
+        if present is not None and present.local:
+            raise PeerRefused(
+                "this is the id of the server's own runner: each machine needs a data directory of its own"
+            )
+        self.local = local
         self.name, self.host, self.version = hello.name, hello.host, hello.version
         self.received_bytes = 0
         self.introduced = False  #: whether its pods are in the catalog
@@ -224,10 +237,12 @@ class Peer:
                     self._offered.append(PodId(message.pod))
                     self._something.set()
             case Restart():
-                self._do(self._receiver.restart(PodId(message.pod)))
+                if self._is_ours(message.pod):
+                    self._do(self._receiver.restart(PodId(message.pod)))
             case Diverged():
-                self._receiver.stop(PodId(message.pod))
-                self._note_divergence(PodId(message.pod), message.offset, message.why)
+                if self._is_ours(message.pod):
+                    self._receiver.stop(PodId(message.pod))
+                    self._note_divergence(PodId(message.pod), message.offset, message.why)
             case Called():
                 if self._is_ours(message.pod):
                     self._tower.called(PodId(message.pod), message)

@@ -167,6 +167,15 @@ token = Table(
 """It is open until it is revoked. Only digests of secrets are ever kept."""
 Index(None, token.c.pod)
 
+runner_token = Table(
+    "runner_token",
+    metadata,
+    Column("token", AnyText, ForeignKey(token.c.id), primary_key=True),
+    Column("runner", AnyText, nullable=False),
+)
+"""The runner that has used a token first; nobody else can use it since."""
+Index(None, runner_token.c.runner)
+
 login = Table(
     "login",
     metadata,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 
 from scrubjay.fleet.access import Role
-from scrubjay.ids import PodId
+from scrubjay.ids import PodId, RunnerId
 from scrubjay.store import schema
 from scrubjay.store.events import append_event
 from scrubjay.store.facts import Facts, TimedQuery, holds
@@ -22,7 +22,7 @@ from scrubjay.tape.record import Json
 
 TOUCH_EVERY_US = 60_000_000  # enough to tell a token in use from a forgotten one
 
-_TOKEN, _LOGIN, _BROWSER = schema.token, schema.login, schema.browser
+_TOKEN, _LOGIN, _BROWSER, _BOUND = schema.token, schema.login, schema.browser, schema.runner_token
 _TOKEN_COLUMNS = (
     *(_TOKEN.c.id, _TOKEN.c.role, _TOKEN.c.name, _TOKEN.c.pod),
     *(_TOKEN.c.since_us, _TOKEN.c.expires_us, _TOKEN.c.until_us, _TOKEN.c.used_us),
@@ -45,6 +45,14 @@ _TOUCH = (
     .where(_TOKEN.c.id == bindparam("of"), or_(_TOKEN.c.used_us.is_(None), _TOKEN.c.used_us <= bindparam("due_us")))
     .values(used_us=bindparam("now_us"))
 )
+_BOUND_TO = select(_BOUND.c.runner).where(_BOUND.c.token == bindparam("of"))
+_BOUND_FROM = (
+    select(_TOKEN.c.id)
+    .join(_BOUND, _BOUND.c.token == _TOKEN.c.id)
+    .where(_BOUND.c.runner == bindparam("of"), _TOKEN.c.until_event.is_(None))
+    .where(or_(_TOKEN.c.expires_us.is_(None), _TOKEN.c.expires_us > bindparam("now_us")))
+)
+_BIND = insert(_BOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,22 @@ def touch_token(connection: Connection, id: str, *, wall_us: int) -> None:
 def needs_touch(token: TokenRow, *, wall_us: int) -> bool:
     """Whether it is a minute since a token was last noted to be in use."""
     return token.used_us is None or token.used_us <= wall_us - TOUCH_EVERY_US
+
+
+def runner_of_token(connection: Connection, token: str) -> RunnerId | None:
+    """The runner that a token belongs to; None until one has used it."""
+    return connection.execute(_BOUND_TO, {"of": token}).scalar_one_or_none()
+
+
+def token_of_runner(connection: Connection, runner: RunnerId, *, wall_us: int) -> str | None:
+    """The good token that belongs to a runner; None if there is none, or not any more."""
+    return connection.execute(_BOUND_FROM, {"of": runner, "now_us": wall_us}).scalar()
+
+
+def bind_token(connection: Connection, token: str, runner: RunnerId, *, wall_us: int) -> None:
+    """Let a token that nobody has used belong to a runner. The event is ``token.bound``."""
+    append_event(connection, "token.bound", wall_us=wall_us, data={"token": token, "runner": runner})
+    connection.execute(_BIND, {"token": token, "runner": runner})
 
 
 def add_login(connection: Connection, *, digest: bytes, role: Role, name: str, expires_us: int, wall_us: int) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from scrubjay.fleet.access import Principal
+from scrubjay.server.gate import Gate
 from scrubjay.server.guard import principal_of as guard_principal_of
 from scrubjay.server.listeners import CALLER, Caller
 from scrubjay.server.tower import Tower
@@ -16,6 +17,11 @@ from scrubjay.server.tower import Tower
 def tower_of(websocket: WebSocket) -> Tower:
     """The server behind a socket."""
     return cast(Tower, websocket.app.state.tower)
+
+
+def gate_of(websocket: WebSocket) -> Gate:
+    """Who may come in."""
+    return cast(Gate, websocket.app.state.gate)
 
 
 def principal_of(websocket: WebSocket) -> Principal:

@@ -8,9 +8,10 @@ from contextlib import suppress
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from scrubjay.errors import BadId
+from scrubjay.errors import BadId, CatalogError, ScrubjayError
+from scrubjay.server.errors import TokenBound
 from scrubjay.server.peer import Peer, PeerRefused
-from scrubjay.server.sockets.closing import close_quietly, hang_up, tower_of
+from scrubjay.server.sockets.closing import close_quietly, gate_of, hang_up, principal_of, tower_of
 from scrubjay.wire.messages import BadMessage, FromServer, Hello, Refused, decode_from_runner, encode
 
 HELLO_WITHIN_S = 10.0
@@ -30,10 +31,17 @@ async def runner(websocket: WebSocket) -> None:
         if not isinstance(hello, Hello):
             raise BadMessage("the first word of a runner is hello")
         peer = Peer(tower, hello, outgoing.put_nowait, gone.set)
-    except (PeerRefused, BadId) as error:
+        await gate_of(websocket).credentials.bind_runner(principal_of(websocket), peer.id)
+    except (PeerRefused, BadId, TokenBound) as error:
+        log.warning("runner.refused", principal=principal_of(websocket).id, reason=str(error))
+        hint = error.hint if isinstance(error, ScrubjayError) else None
+        reason = str(error) if hint is None else f"{error}; {hint}"
         with suppress(WebSocketDisconnect):
-            await websocket.send_bytes(encode(Refused(reason=str(error))))
+            await websocket.send_bytes(encode(Refused(reason=reason)))
         await close_quietly(websocket, 4409, str(error)[:100])
+        return
+    except CatalogError:
+        await close_quietly(websocket, 1013, "the catalog cannot be used now: come back")
         return
     except (BadMessage, KeyError, TimeoutError, WebSocketDisconnect) as error:
         await close_quietly(websocket, 1007, str(error)[:100])

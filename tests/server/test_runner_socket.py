@@ -1,0 +1,65 @@
+"""A runner at the server's door: which ones it has, and what it makes of what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from structlog.testing import capture_logs
+from websockets.asyncio.client import ClientConnection, connect
+
+from scrubjay.ids import RunnerId, new_runner_id
+from scrubjay.store.events import read_events
+from scrubjay.wire.messages import PROTOCOL, FromServer, Hello, Refused, Welcome, decode_from_server, encode
+from server.house import RealServer
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def _join(
+    server: RealServer, token: str, runner: RunnerId
+) -> AsyncGenerator[tuple[ClientConnection, FromServer]]:
+    """Say hello; the connection, and the first word of the server."""
+    url = f"ws://127.0.0.1:{server.house.port}/api/v1/runner"
+    async with connect(url, additional_headers={"Authorization": f"Bearer {token}"}, compression=None) as connection:
+        hello = Hello(protocol=PROTOCOL, version="0", runner=runner, name="box", host="box")
+        await connection.send(encode(hello))
+        message = await asyncio.wait_for(connection.recv(), 10)
+        assert isinstance(message, bytes)
+        yield connection, decode_from_server(message)
+
+
+async def _first_word(server: RealServer, token: str, runner: RunnerId) -> FromServer:
+    async with _join(server, token, runner) as (_, word):
+        return word
+
+
+async def test_a_token_belongs_to_the_runner_that_used_it_first(server: RealServer) -> None:
+    token, mine = await server.house.token("runner"), new_runner_id()
+    assert isinstance(await _first_word(server, token, mine), Welcome)
+
+    with capture_logs() as logs:
+        refused = await _first_word(server, token, new_runner_id())
+
+    assert isinstance(refused, Refused)
+    assert "belongs to another runner" in refused.reason
+    assert "token create --role runner" in refused.reason
+    assert [entry["event"] for entry in logs if entry["log_level"] == "warning"] == ["runner.refused"]
+    assert isinstance(await _first_word(server, token, mine), Welcome)
+    bound = [event for event in await server.house.database.read(read_events) if event.kind == "token.bound"]
+    assert [event.data["runner"] for event in bound] == [mine]
+
+
+async def test_a_new_token_does_not_make_anybody_a_runner_that_has_one(server: RealServer) -> None:
+    token, other, mine = await server.house.token("runner"), await server.house.token("runner"), new_runner_id()
+    assert isinstance(await _first_word(server, token, mine), Welcome)
+
+    refused = await _first_word(server, other, mine)
+    assert isinstance(refused, Refused)
+    assert f"scrubjay token revoke {token.split('_')[1]}" in refused.reason
+
+    await server.house.gate.credentials.revoke_token(token.split("_")[1])
+    assert isinstance(await _first_word(server, other, mine), Welcome)
