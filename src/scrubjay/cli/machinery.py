@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import structlog
 
@@ -35,7 +36,19 @@ CATALOG = "catalog.sqlite"
 SOCKET = "server.sock"
 SEAL_EVERY_S = 10.0
 
+_Work = Callable[[], Coroutine[object, object, None]]
+
 log = structlog.get_logger()
+
+
+class PartFailed(ScrubjayError):
+    """Something that goes on until it is cancelled has ended by itself."""
+
+    def __init__(self, part: str, error: BaseException) -> None:
+        self.part = part
+        super().__init__(
+            f"the {part} has failed: {str(error) or type(error).__name__}", hint="its log says more; start it again"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +93,11 @@ async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[Run
         tower.on_called = lambda known, called: notifier.called(
             PodId(known.report.id), called.kind, called.title, called.body
         )
-        async with serving(make_guarded_app(tower, gate), listeners, tls=tls):
-            working = [asyncio.create_task(tower.run()), asyncio.create_task(notifier.run())]
-            try:
-                yield RunningServer(tower, gate, str(origins[0]))
-            finally:
-                for task in working:
-                    task.cancel()
-                await asyncio.wait(working)
+        async with (
+            serving(make_guarded_app(tower, gate), listeners, tls=tls),
+            _alongside(server=tower.run, notifier=notifier.run),
+        ):
+            yield RunningServer(tower, gate, str(origins[0]))
     finally:
         await tower.close()
         await database.close()
@@ -174,12 +184,36 @@ async def running_runner(settings: Settings, environ: Mapping[str, str]) -> Asyn
         pass  # makes the folder
     runner = Runner(home, settings, environ)
     uplink = Uplink(runner)
-    running = asyncio.create_task(runner.run())
-    try:
+    async with _alongside(runner=runner.run):
         yield uplink
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
+
+
+@asynccontextmanager
+async def _alongside(**parts: _Work) -> AsyncGenerator[None]:
+    """Do things while inside. If one of them fails, what is inside is cancelled, and PartFailed says which."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_do(part, work)) for part, work in parts.items()]
+            yield
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as failed:
+        raise _first(failed) from failed
+
+
+async def _do(part: str, work: _Work) -> None:
+    try:
+        await work()
+    except Exception as error:
+        log.exception("part.failed", part=part)
+        raise PartFailed(part, _first(error)) from error
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of several errors, or the only one."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    return _first(cast(BaseExceptionGroup[BaseException], error).exceptions[0])
 
 
 def shared_tapes(settings: Settings) -> SharedTapes:

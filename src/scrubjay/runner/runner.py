@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from scrubjay.clock import SystemClock
-from scrubjay.errors import HomeUnusable, KeeperGone, KeeperRefused, NoSuchPod, NotATape
+from scrubjay.errors import HomeUnusable, KeeperGone, KeeperRefused, NoSuchPod, NotATape, ScrubjayError
 from scrubjay.ids import PodId, new_runner_id, parse_runner_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod
@@ -65,17 +65,24 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         folder = self.home.path / "pods"
         seen: tuple[int, ...] | None = None
+        trouble: str | None = None
         self.screens.warm_up()  # a worker takes a while to start, and the first pod's questions should not wait for it
         for name in await asyncio.to_thread(self.worktrees.tidy):
             log.info("worktree.tidied", name=name)
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
-                    now = _version_of(folder)
-                    if now != seen:
-                        # What is being made is not a pod yet, and its becoming one does not change the folder.
-                        seen = now if await self._look(folder, tasks) else None
-                        self.found_all.set()
+                    try:
+                        now = _version_of(folder)
+                        if now != seen:
+                            # What is being made is not a pod yet, and its becoming one does not change the folder.
+                            seen = now if await self._look(folder, tasks) else None
+                            self.found_all.set()
+                        trouble = None
+                    except (OSError, ScrubjayError) as error:
+                        if trouble != str(error):
+                            trouble = str(error)
+                            log.warning("pods.not_seen", error=trouble)
                     await asyncio.sleep(LOOK_EVERY_S)
         finally:
             self.screens.shut_down()

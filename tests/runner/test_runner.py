@@ -1,0 +1,65 @@
+"""The runner of one machine: how it finds pods, and what does not end it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from scrubjay.ids import PodId, new_pod_id
+from scrubjay.pods.home import Home
+from scrubjay.pods.pod import write_facts
+from scrubjay.runner.runner import Runner
+from scrubjay.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def _running(data: Path) -> AsyncGenerator[Runner]:
+    home = Home(data)
+    with home.changing():
+        pass  # makes the folder
+    runner = Runner(home, Settings(data=data), {})
+    running = asyncio.create_task(runner.run())
+    try:
+        await asyncio.wait_for(runner.found_all.wait(), 10)
+        yield runner
+        assert not running.done(), running.exception()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def _until(condition: Callable[[], object], what: str) -> None:
+    deadline = asyncio.get_running_loop().time() + 10
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, f"not so: {what}"
+        await asyncio.sleep(0.005)
+
+
+def _make_pod(data: Path) -> PodId:
+    pod = new_pod_id()
+    folder = data / "pods" / pod
+    (folder / "tape").mkdir(parents=True)
+    write_facts(folder / "pod.json", name="old", argv=["agent"], cwd="/", created=0, imported=True)
+    return pod
+
+
+async def test_a_folder_that_cannot_be_read_for_a_while_is_looked_at_again(tmp_path: Path) -> None:
+    folder = tmp_path / "pods"
+    with capture_logs() as said:
+        async with _running(tmp_path) as runner:
+            folder.rename(tmp_path / "away")
+            folder.touch()
+            await _until(lambda: [line for line in said if line["event"] == "pods.not_seen"], "it says so")
+            folder.unlink()
+            (tmp_path / "away").rename(folder)
+            pod = _make_pod(tmp_path)
+            await _until(lambda: pod in runner.pods, "it is found")
+
+    assert len([line for line in said if line["event"] == "pods.not_seen"]) == 1

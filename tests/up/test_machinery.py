@@ -1,0 +1,52 @@
+"""Server and runner put together: what fails is not passed over."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from scrubjay.cli.machinery import PartFailed, running_runner, running_server, shared_tapes
+from scrubjay.runner.runner import Runner
+from scrubjay.server.notify import Notifier
+from scrubjay.server.tower import Tower
+from scrubjay.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+
+async def _fail(_: object) -> None:
+    await asyncio.sleep(0)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_lose())
+
+
+async def _lose() -> None:
+    raise LookupError("it is lost")
+
+
+async def test_a_runner_that_fails_ends_what_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Runner, "run", _fail)
+
+    with pytest.raises(PartFailed, match="the runner has failed: it is lost"):
+        async with running_runner(Settings(data=tmp_path), {}):
+            await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize(("part", "failing"), [("server", Tower), ("notifier", Notifier)])
+async def test_a_part_of_the_server_that_fails_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, failing: type
+) -> None:
+    settings = Settings(data=tmp_path, port=0)
+    monkeypatch.setattr(failing, "run", _fail)
+
+    with pytest.raises(PartFailed, match=f"the {part} has failed: it is lost"):
+        async with running_server(settings, shared_tapes(settings)):
+            await asyncio.sleep(60)
+
+
+async def test_what_is_raised_inside_comes_out_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(LookupError, match="it is lost"):
+        async with running_runner(Settings(data=tmp_path), {}):
+            await _lose()
