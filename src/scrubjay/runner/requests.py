@@ -190,8 +190,10 @@ def _diff_worktree(runner: Runner, request: DiffWorktree) -> Json:
 
 def _remove_worktree(runner: Runner, request: RemoveWorktree) -> Json:
     tree = runner.worktrees.find(request.name)
-    for tended in list(runner.pods.values()):
-        if tended.running and tended.pod.worktree == tree.name:
-            raise PodRunning(tended.pod.name)
+    # Whether a keeper lives, not whether it answers; and not while one is being started.
+    with runner.home.changing():
+        for pod in runner.home.pods():
+            if pod.worktree == tree.name and pod.alive:
+                raise PodRunning(pod.name)
     runner.worktrees.remove(tree, force=request.force)
     return {"removed": tree.name}
