@@ -8,11 +8,12 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import cast
 
-from scrubjay.ids import PodName, SessionId, new_pod_id
+from scrubjay.ids import new_pod_id
 from scrubjay.keeper.clients import listen, read_written
 from scrubjay.keeper.protocol import FrameReader, encode_frame
-from scrubjay.pods.pod import Pod
+from scrubjay.pods.pod import Pod, read_pod, write_facts
 from scrubjay.runner.tended import Tended
 from scrubjay.tape.format import SEGMENT_BYTES, Kind
 from scrubjay.tape.payload import encode_json
@@ -28,7 +29,8 @@ class FakeKeeper:
         folder = root / pod
         self.writer = begin_tape(folder, pod, segment_bytes=segment_bytes)
         self.disk = TapeOnDisk(folder, pod)
-        self.pod = Pod(folder, pod, PodName("fake"), SessionId("session"), ("agent",), "/", 0, imported=False)
+        write_facts(folder / "pod.json", name="fake", argv=["agent"], cwd="/")
+        self.pod = cast(Pod, read_pod(folder))
         self.links: list[float] = []  #: when each connection came
         self.curt = False  #: whether it hangs up on who wants to follow
         self._at = 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,11 +12,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from runner.fake_keeper import FakeKeeper
 from scrubjay.ids import PodId, new_pod_id
 from scrubjay.pods.home import Home
-from scrubjay.pods.pod import write_facts
+from scrubjay.pods.pod import Pod, write_facts
 from scrubjay.runner.runner import Runner
 from scrubjay.settings import Settings
+from scrubjay.tape.reader import Tape
 
 pytestmark = pytest.mark.anyio
 
@@ -63,3 +67,25 @@ async def test_a_folder_that_cannot_be_read_for_a_while_is_looked_at_again(tmp_p
             await _until(lambda: pod in runner.pods, "it is found")
 
     assert len([line for line in said if line["event"] == "pods.not_seen"]) == 1
+
+
+async def test_a_pod_that_cannot_be_read_for_a_while_is_taken_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = FakeKeeper(tmp_path / "pods")
+    asked = 0
+    tape = Pod.tape
+
+    def read(pod: Pod) -> Tape:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return tape(pod)
+
+    monkeypatch.setattr(Pod, "tape", read)
+    monkeypatch.setattr("scrubjay.runner.runner.TEND_AGAIN_S", 0.01)
+    async with keeper.keeping(), _running(tmp_path) as runner:
+        await _until(lambda: runner.pods[keeper.pod.id].report().process == "running", "it is listened to")
+
+    assert asked > 1

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,3 +86,23 @@ async def test_a_keeper_that_hangs_up_is_dialled_at_longer_and_longer_intervals(
         await _until(lambda: len(keeper.links) == 6, "it is dialled again and again")
 
     assert keeper.links[5] - keeper.links[0] >= 0.3
+
+
+async def test_a_keeper_is_dialled_again_when_there_was_no_socket_to_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = FakeKeeper(tmp_path)
+    refused: list[int] = []
+
+    class ScarceSocket(socket.socket):
+        def __init__(self, family: int = -1, kind: int = -1, *more: Any, **words: Any) -> None:
+            if kind & socket.SOCK_NONBLOCK and not refused:
+                refused.append(kind)
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            super().__init__(family, kind, *more, **words)
+
+    monkeypatch.setattr(socket, "socket", ScarceSocket)
+    async with _tending(keeper) as (tended, _):
+        await _until(lambda: tended.running, "it is listened to")
+
+    assert refused

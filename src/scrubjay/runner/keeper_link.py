@@ -49,8 +49,9 @@ class KeeperLink(asyncio.Protocol):
     async def open(cls, pod: Pod, listener: Listener) -> KeeperLink:
         """Dial the keeper of a pod; KeeperGone if nobody answers."""
         loop = asyncio.get_running_loop()
-        dialled = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        dialled: socket.socket | None = None
         try:
+            dialled = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
             folder = os.open(pod.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 # Through the descriptor, because a socket's path may be no longer than 107 bytes. A unix socket
@@ -61,7 +62,8 @@ class KeeperLink(asyncio.Protocol):
             link = cls(pod, listener)
             await loop.create_unix_connection(lambda: link, sock=dialled)
         except OSError as error:
-            dialled.close()
+            if dialled is not None:
+                dialled.close()
             raise KeeperGone(pod.name) from error
         return link
 

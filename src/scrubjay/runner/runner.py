@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from scrubjay.clock import SystemClock
-from scrubjay.errors import HomeUnusable, KeeperGone, KeeperRefused, NoSuchPod, NotATape, ScrubjayError
+from scrubjay.errors import HomeUnusable, KeeperGone, KeeperRefused, NoSuchPod, ScrubjayError
 from scrubjay.ids import PodId, new_runner_id, parse_runner_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scrubjay.clock import Clock
 
 LOOK_EVERY_S = 0.1  # for new and deleted pods: one stat of a folder
+TEND_AGAIN_S = 1.0  # after what went wrong with a pod
 ADOPTIONS = 16  # pods that are taken up at once
 
 log = structlog.get_logger()
@@ -109,10 +110,16 @@ class Runner:
             return [pod for name in names if (pod := read_pod(folder / name)) is not None]
 
     async def _tend(self, tended: Tended) -> None:
-        try:
-            await tended.tend()
-        except (OSError, NotATape) as error:
-            log.warning("pod.unreadable", pod=tended.pod.id, error=str(error))
+        trouble: str | None = None
+        while True:
+            try:
+                await tended.tend()
+                break
+            except (OSError, ScrubjayError) as error:  # too many open files, perhaps; its keeper goes on meanwhile
+                if trouble != str(error):
+                    trouble = str(error)
+                    log.warning("pod.unreadable", pod=tended.pod.id, error=trouble)
+                await asyncio.sleep(TEND_AGAIN_S)
         self.screens.close(tended.pod.id)
 
     def _forget(self, pod: PodId) -> None:
