@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
+from scrubjay.errors import CatalogUnavailable
+from scrubjay.fleet.access import Principal
 from scrubjay.ids import PodId, new_runner_id
+from scrubjay.server.rest.once import once
 from scrubjay.store.events import read_events
 from scrubjay.store.pods import list_pods
+from scrubjay.tape.record import Json
 from scrubjay.wire.messages import Diverged, PodChanged, PodGone, Restart
 from server.link import Control, open_control, report_of, until
 
 pytestmark = pytest.mark.anyio
+
+_ANN = Principal("token:ann", "operator", "ann")
 
 
 @pytest.fixture
@@ -79,3 +86,42 @@ async def test_a_runner_cannot_say_what_has_become_of_the_tape_of_another(contro
 
     events = await control.tower.database.read(read_events)
     assert "tape.diverged" not in {event.kind for event in events}
+
+
+# What is asked twice and done once.
+
+
+async def test_of_requests_with_the_same_key_one_at_a_time_is_carried_out(control: Control) -> None:
+    inside = most = 0
+
+    async def ask_twice() -> None:
+        nonlocal inside, most
+        for _ in range(2):
+            async with control.tower.one_at_a_time("token:ann", "key"):
+                inside += 1
+                most = max(most, inside)
+                await asyncio.sleep(0)
+                inside -= 1
+
+    await asyncio.gather(*(ask_twice() for _ in range(5)))
+
+    assert most == 1
+
+
+async def test_what_was_done_is_answered_and_not_done_again_though_the_catalog_took_nothing(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = 0
+
+    async def carry_out() -> Json:
+        nonlocal done
+        done += 1
+        return {"id": "pod", "number": done}
+
+    async def full(_body: object) -> None:
+        raise CatalogUnavailable("catalog", "no space left")
+
+    monkeypatch.setattr(control.tower.database, "write", full)
+    answers = [await once(control.tower, _ANN, "key", carry_out) for _ in range(2)]
+
+    assert answers == [{"id": "pod", "number": 1}] * 2

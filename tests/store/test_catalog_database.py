@@ -45,7 +45,7 @@ async def test_what_was_written_is_there_after_opening_again(tmp_path: Path) -> 
         await catalog.database.write(lambda connection: remember(connection, "p", "k", {"a": [1]}, wall_us=1))
 
     async with open_catalog(tmp_path / "catalog.sqlite") as catalog:
-        assert await catalog.database.read(lambda connection: remembered(connection, "p", "k")) == {"a": [1]}
+        assert await catalog.database.read(lambda connection: remembered(connection, "p", "k", wall_us=2)) == {"a": [1]}
         assert catalog.told == []
 
 
@@ -72,7 +72,7 @@ async def test_a_constraint_that_is_violated_is_the_bodys_own_fault(catalog: Cat
 
     assert isinstance(violated, IntegrityError)
     assert happened == 1
-    assert await catalog.database.read(lambda connection: remembered(connection, "p", "k")) is None
+    assert await catalog.database.read(lambda connection: remembered(connection, "p", "k", wall_us=2)) is None
 
 
 async def test_writes_that_wait_together_are_committed_together(catalog: Catalog) -> None:

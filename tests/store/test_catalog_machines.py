@@ -116,15 +116,14 @@ def test_a_clock_that_is_set_back_silences_nobody(connection: Connection) -> Non
 def test_an_answer_is_remembered_for_a_day_for_whoever_asked(connection: Connection) -> None:
     remember(connection, "ann", "k", {"pod": "x"}, wall_us=1000)
 
-    assert remembered(connection, "ann", "k") == {"pod": "x"}
-    assert remembered(connection, "bob", "k") is None
-    assert remembered(connection, "ann", "other") is None
+    assert remembered(connection, "ann", "k", wall_us=1000) == {"pod": "x"}
+    assert remembered(connection, "bob", "k", wall_us=1000) is None
+    assert remembered(connection, "ann", "other", wall_us=1000) is None
+    assert remembered(connection, "ann", "k", wall_us=1000 + KEEP_US - 1) == {"pod": "x"}
+    assert remembered(connection, "ann", "k", wall_us=1000 + KEEP_US) is None  # nobody has asked for anything since
 
-    remember(connection, "ann", "k2", {}, wall_us=1000 + KEEP_US - 1)
-    assert remembered(connection, "ann", "k") == {"pod": "x"}
-    remember(connection, "ann", "k3", {}, wall_us=1000 + KEEP_US)
-    assert remembered(connection, "ann", "k") is None
-    assert remembered(connection, "ann", "k2") == {}
+    remember(connection, "ann", "k", {"pod": "y"}, wall_us=1000 + KEEP_US)
+    assert remembered(connection, "ann", "k", wall_us=1000 + KEEP_US) == {"pod": "y"}
 
 
 _any_text = st.text(st.characters(exclude_categories=()) | st.sampled_from("\0\ud800\udcff\udfff\ue000\ue001a0"))

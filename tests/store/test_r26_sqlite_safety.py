@@ -168,7 +168,10 @@ class _Storm:
             self.written.append(number)
             known = random.choice(self.written)
             found = asyncio.run_coroutine_threadsafe(
-                catalog.database.read(lambda connection, known=known: remembered(connection, "test", str(known))), loop
+                catalog.database.read(
+                    lambda connection, known=known: remembered(connection, "test", str(known), wall_us=known)
+                ),
+                loop,
             ).result(60)
             assert found == {"number": known}
 

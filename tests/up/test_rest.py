@@ -93,6 +93,18 @@ async def test_the_same_key_starts_one_pod_and_types_once(machine: Machine) -> N
     assert screen.count("once") == 2  # as it was typed, and as cat printed it
 
 
+async def test_a_key_is_of_one_request_and_not_of_another(machine: Machine) -> None:
+    key = {"Idempotency-Key": "1"}
+    pod = str((await machine.post("/api/v1/pods", {"command": ["cat"], "name": "keyed"}, **key))["id"])
+    other = str((await machine.post("/api/v1/pods", {"command": ["cat"], "name": "other"}))["id"])
+
+    for one in (pod, other):
+        await machine.post(f"/api/v1/pods/{one}/input", {"text": "typed\r"}, **key)
+
+    for one in (pod, other):
+        await _until_shown(machine, one, "typed\ntyped")
+
+
 async def test_a_pod_gets_a_worktree_of_its_own(machine: Machine, tmp_path: Path) -> None:
     repository = _make_repository(tmp_path / "project")
     command = ["bash", "-c", "echo changed >> readme; echo new > file; pwd; git branch --show-current; sleep 100"]

@@ -6,9 +6,10 @@ Rooms of the same folder talk to people; this one decides nothing about who may 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,6 +77,14 @@ class KnownPod:
         return self.report.process in _OVER
 
 
+@dataclass(slots=True)
+class _Busy:
+    """A key that is in use, and by how many: a lock does not tell that somebody still waits for it."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+
+
 class Tower:
     """The server without its doors."""
 
@@ -87,9 +96,11 @@ class Tower:
         self.cinema = Cinema(self.open_tape, self._is_growing)
         self.library = Library(search_path)
         self.on_called: Callable[[KnownPod, Called], None] = lambda _known, _called: None
+        self.unkept: OrderedDict[tuple[str, str], tuple[int, Json]] = OrderedDict()
+        """Answers that the catalog did not take, and when they were given, by whom and key."""
         self._live: dict[PodId, LivePod] = {}
         self._tasks: set[asyncio.Task[object]] = set()
-        self._busy: dict[tuple[str, str], asyncio.Lock] = {}
+        self._busy: dict[tuple[str, str], _Busy] = {}
 
     async def begin(self) -> None:
         """Take up what the catalog knows."""
@@ -202,13 +213,15 @@ class Tower:
     @asynccontextmanager
     async def one_at_a_time(self, principal: str, key: str) -> AsyncGenerator[None]:
         """Let requests with the same key wait for one another."""
-        lock = self._busy.setdefault((principal, key), asyncio.Lock())
+        busy = self._busy.setdefault((principal, key), _Busy())
+        busy.users += 1
         try:
-            async with lock:
+            async with busy.lock:
                 yield
         finally:
-            if not lock.locked():
-                self._busy.pop((principal, key), None)
+            busy.users -= 1
+            if not busy.users:
+                del self._busy[principal, key]
 
     def _is_growing(self, pod: PodId) -> bool:
         known = self.pods.get(pod)

@@ -8,14 +8,14 @@ import binascii
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Query
 
 from scrubjay.errors import BadInput, NoSuchPod
 from scrubjay.ids import PodId
 from scrubjay.server.peer import ANSWER_WITHIN_S, CLONE_WITHIN_S
 from scrubjay.server.rest import models
 from scrubjay.server.rest.context import Asker, InTower, RawInstant, ThePod, instant_us, pod_id
-from scrubjay.server.rest.once import once
+from scrubjay.server.rest.once import IdempotencyKey, once
 from scrubjay.server.tower import Tower, author_of
 from scrubjay.store.notices import is_muted, mute_pod, muted_pods, unmute_pod
 from scrubjay.store.pods import PodFacts, get_pod, list_pods
@@ -27,9 +27,6 @@ ENTER_AFTER_S = 0.1  # programs that take a burst for a paste do not take an Ent
 _OVER = ("exited", "imported")
 
 router = APIRouter(prefix="/api/v1/pods", tags=["pods"])
-IdempotencyKey = Annotated[
-    str | None, Header(max_length=200, description="A request with the same key is carried out once within a day.")
-]
 
 
 @router.get("", summary="All pods, now or at an instant")
