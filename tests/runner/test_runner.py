@@ -13,14 +13,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from runner.fake_keeper import FakeKeeper
+from scrubjay.errors import HomeUnusable, ScrubjayError
 from scrubjay.ids import PodId, new_pod_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, write_facts
 from scrubjay.runner.runner import Runner
 from scrubjay.settings import Settings
 from scrubjay.tape.reader import Tape
-
-pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
@@ -54,6 +53,7 @@ def _make_pod(data: Path) -> PodId:
     return pod
 
 
+@pytest.mark.anyio
 async def test_a_folder_that_cannot_be_read_for_a_while_is_looked_at_again(tmp_path: Path) -> None:
     folder = tmp_path / "pods"
     with capture_logs() as said:
@@ -69,6 +69,7 @@ async def test_a_folder_that_cannot_be_read_for_a_while_is_looked_at_again(tmp_p
     assert len([line for line in said if line["event"] == "pods.not_seen"]) == 1
 
 
+@pytest.mark.anyio
 async def test_a_pod_that_cannot_be_read_for_a_while_is_taken_up_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,3 +90,40 @@ async def test_a_pod_that_cannot_be_read_for_a_while_is_taken_up_again(
         await _until(lambda: runner.pods[keeper.pod.id].report().process == "running", "it is listened to")
 
     assert asked > 1
+
+
+def _make_runner(data: Path) -> Runner:
+    return Runner(Home(data), Settings(data=data), {})
+
+
+def test_a_runner_keeps_its_id(tmp_path: Path) -> None:
+    assert _make_runner(tmp_path).id == _make_runner(tmp_path).id
+    assert not (tmp_path / "runner.new").exists()
+
+
+def test_an_id_that_could_not_be_written_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "runner").touch()
+
+    assert _make_runner(tmp_path).id == _make_runner(tmp_path).id
+
+
+def test_an_id_that_cannot_be_written_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched, pytest.raises(HomeUnusable, match="No space left"):
+        patched.setattr(os, "fsync", fail)
+        _make_runner(tmp_path)
+
+    assert not (tmp_path / "runner").exists()
+    assert _make_runner(tmp_path).id
+
+
+def test_what_is_no_id_is_said_with_the_file_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "runner").write_bytes(b"\xff nonsense\n")
+
+    with pytest.raises(ScrubjayError) as raised:
+        _make_runner(tmp_path)
+
+    assert str(raised.value) == f"{tmp_path}/runner holds no runner's id"
+    assert "delete it" in str(raised.value.hint)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from scrubjay.clock import SystemClock
-from scrubjay.errors import HomeUnusable, KeeperGone, KeeperRefused, NoSuchPod, ScrubjayError
+from scrubjay.errors import BadId, HomeUnusable, KeeperGone, KeeperRefused, NoSuchPod, ScrubjayError
 from scrubjay.ids import PodId, new_runner_id, parse_runner_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod
@@ -46,7 +46,7 @@ class Runner:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.host = socket.gethostname()
         self.name = settings.runner_name or self.host
-        self.id = _read_id(home.path)
+        self.id = _read_id(home)
         self.pods: dict[PodId, Tended] = {}
         self.worktrees = Worktrees(home.path, environ=environ)
         self.threads = ThreadPoolExecutor(8, thread_name_prefix="runner")
@@ -187,14 +187,27 @@ def _list_names(folder: Path) -> set[str]:
         return set()
 
 
-def _read_id(folder: Path) -> str:
+def _read_id(home: Home) -> str:
     """The runner's id, made when it is first needed."""
-    path = folder / "runner"
+    path = home.path / "runner"
+    with home.changing():
+        try:
+            if not path.exists() or not path.stat().st_size:  # empty: it could not be written to its end
+                _write_id(path)
+            raw = path.read_bytes().decode("ascii", "replace").strip()
+        except OSError as error:
+            raise HomeUnusable(str(home.path), error.strerror or str(error)) from error
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(new_runner_id() + "\n")
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise HomeUnusable(str(folder), error.strerror or str(error)) from error
-    return parse_runner_id(path.read_text().strip())
+        return parse_runner_id(raw)
+    except BadId as error:
+        hint = f"restore {path}, or delete it: then this machine joins as a new runner"
+        raise ScrubjayError(f"{path} holds no runner's id", hint=hint) from error
+
+
+def _write_id(path: Path) -> None:
+    new = path.with_name("runner.new")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+        file.write(new_runner_id() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
