@@ -111,9 +111,10 @@ def test_an_id_that_cannot_be_written_leaves_none(tmp_path: Path, monkeypatch: p
     def fail(fd: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as patched, pytest.raises(HomeUnusable, match="No space left"):
+    with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", fail)
-        _make_runner(tmp_path)
+        with pytest.raises(HomeUnusable, match="No space left"):
+            _make_runner(tmp_path)
 
     assert not (tmp_path / "runner").exists()
     assert _make_runner(tmp_path).id
