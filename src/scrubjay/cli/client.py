@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -30,6 +31,14 @@ class ServerRefused(ScrubjayError):
     def __init__(self, status: int, code: str, message: str, hint: str | None) -> None:
         self.status, self.code = status, code
         super().__init__(message, hint=hint)
+
+
+class NotScrubjay(ScrubjayError):
+    """Something else answers there."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        super().__init__(f"what answers at {where} is not a Scrubjay server", hint="check the address and its port")
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -64,9 +73,9 @@ class Client:
         """With a ``url`` the server there, else the one of this machine at its unix socket."""
         self.url, self.token, self.path = url, token, path
         if url is not None:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise BadInput(f"{url!r} is not a server's address", hint="it is like http://127.0.0.1:8477")
+            check_address(url)
+        if token is not None:
+            check_token(token)
 
     @property
     def where(self) -> str:
@@ -89,8 +98,13 @@ class Client:
         self, method: str, path: str, *, body: Mapping[str, object] | None = None, query: Mapping[str, object] = {}
     ) -> object:
         """Send a request and return what the answer holds."""
-        _, _, data = self.fetch(method, path, body=body, query=query)
-        return json.loads(data) if data else None
+        status, _, data = self.fetch(method, path, body=body, query=query)
+        if status == HTTPStatus.NO_CONTENT:
+            return None
+        try:
+            return json.loads(data)
+        except ValueError as error:
+            raise NotScrubjay(self.where) from error
 
     def fetch(
         self, method: str, path: str, *, body: Mapping[str, object] | None = None, query: Mapping[str, object] = {}
@@ -117,6 +131,8 @@ class Client:
             connection.close()
         if response.status >= 400:
             raise refusal(response.status, answer)
+        if response.status >= 300:
+            raise NotScrubjay(self.where)  # as a proxy that wants its own login first
         return response.status, response.headers, answer
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -136,6 +152,25 @@ class Client:
         except ScrubjayError:
             return False
         return True
+
+
+def check_address(url: str) -> None:
+    """BadInput unless it can be the address of a server."""
+    try:
+        parts = urlsplit(url)
+        good = (
+            parts.scheme in ("http", "https") and parts.hostname and parts.hostname.encode("idna") and parts.port != 0
+        )
+    except ValueError:
+        good = False
+    if not good:
+        raise BadInput(f"{url!r} is not a server's address", hint="it is like http://127.0.0.1:8477")
+
+
+def check_token(token: str) -> None:
+    """BadInput unless it can be a token; it is a secret, so nobody is told what it is instead."""
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise BadInput("what SCRUBJAY_TOKEN holds is not a token", hint="a token is one word that begins with sjt_")
 
 
 def login_link_of(client: Client, *, role: str = "operator", name: str = "browser") -> str:

@@ -104,7 +104,7 @@ def _prepare(ctx: click.Context, data: Path | None, config: Path | None, server:
             config=config,
             server=server or os.environ.get("SCRUBJAY_SERVER") or None,
             # Taken out, so that no process we start has it in its environment.
-            token=os.environ.pop("SCRUBJAY_TOKEN", None) or None,
+            token=os.environ.pop("SCRUBJAY_TOKEN", "").strip() or None,
         )
     except BadSetting as error:
         if ctx.invoked_subcommand != "doctor":

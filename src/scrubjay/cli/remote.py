@@ -15,7 +15,7 @@ from typing import cast
 
 import click
 
-from scrubjay.cli.client import Client, pod_path
+from scrubjay.cli.client import Client, NotScrubjay, pod_path
 from scrubjay.cli.context import Context, emit, human_bytes, human_span, progress, say
 from scrubjay.cli.ps_command import one_line, print_table
 from scrubjay.ids import PodId, parse_pod_id
@@ -183,13 +183,16 @@ def _fetch(client: Client, pod: PodId, folder: Path, name: str, *, total: int) -
             while True:
                 query = {"offset": have + len(rest)}
                 _, headers, data = client.fetch("GET", pod_path(pod, "tape"), query=query)
+                end = headers["Scrubjay-End"]
+                if end is None or not end.isdecimal():
+                    raise NotScrubjay(client.where)
                 rest += data
                 size, *_ = skim_records(rest, offset=have, salt=tape_salt(pod), stop=-1)
                 if size:
                     have = tapes.append(pod, have, rest[:size])
                     rest = rest[size:]
                 step(len(data))
-                if not data or have + len(rest) >= int(headers["Scrubjay-End"]):
+                if not data or have + len(rest) >= int(end):
                     return
 
 

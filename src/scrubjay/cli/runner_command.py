@@ -6,6 +6,7 @@ import os
 
 import click
 
+from scrubjay.cli.client import check_address, check_token
 from scrubjay.cli.context import Context, pass_context, say
 from scrubjay.errors import BadInput
 
@@ -24,14 +25,14 @@ def join(context: Context, url: str) -> int:
     The server may be away: nothing is lost, and what it missed is sent when it is back. Ctrl-C ends the runner, not
     the pods.
     """
-    if not url.startswith(("http://", "https://")):
-        raise BadInput(f"{url!r} is not a server's address", hint="it is like https://jay.example.org")
+    check_address(url)
     token = context.token
     if token is None:
         raise BadInput(
             "there is no token for the server",
             hint="'scrubjay token create --role runner' there makes one; put it into SCRUBJAY_TOKEN",
         )
+    check_token(token)
     from scrubjay.cli.logging import set_up_logging
 
     set_up_logging(context.settings)
