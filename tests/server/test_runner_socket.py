@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -12,10 +13,24 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from scrubjay.ids import RunnerId, new_runner_id
 from scrubjay.store.events import read_events
-from scrubjay.wire.messages import PROTOCOL, FromServer, Hello, Refused, Welcome, decode_from_server, encode
-from server.house import RealServer
+from scrubjay.tape.record import Json
+from scrubjay.wire.messages import (
+    PROTOCOL,
+    Ask,
+    Fault,
+    FromServer,
+    Hello,
+    Refused,
+    Welcome,
+    decode_from_server,
+    encode,
+)
+from scrubjay.wire.messages import Answer as RunnerAnswer
+from server.house import Answer, RealServer
 
 pytestmark = pytest.mark.anyio
+
+_JSON = ("Content-Type", "application/json")
 
 
 @asynccontextmanager
@@ -63,3 +78,38 @@ async def test_a_new_token_does_not_make_anybody_a_runner_that_has_one(server: R
 
     await server.house.gate.credentials.revoke_token(token.split("_")[1])
     assert isinstance(await _first_word(server, other, mine), Welcome)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"command": ["cat", "\ud800"]},
+        {"command": ["cat"], "cwd": "/\udfff"},
+        {"command": ["cat"], "environment": {"A": "\ud800"}},
+        {"command": ["cat"], "cols": 1 << 80},
+        {"command": ["cat"], "rows": -(1 << 80)},
+    ],
+)
+async def test_what_cannot_be_sent_to_a_runner_is_refused_and_its_link_stays(server: RealServer, wanted: Json) -> None:
+    operator = await server.house.bearer()
+
+    async def start(wanted: Json) -> Answer:
+        return await server.house.ask("POST", "/api/v1/pods", operator, _JSON, body=json.dumps(wanted).encode())
+
+    async with _join(server, await server.house.token("runner"), new_runner_id()) as (connection, _):
+        refused = await start(wanted)
+        assert (refused.status, refused.code) in ((400, "bad_input"), (400, "bad_request"))
+
+        asking = asyncio.create_task(start({"command": ["true"]}))
+        ask = await _asked(connection)
+        fault = Fault(kinds=("StartFailed", "ScrubjayError"), message="not today")
+        await connection.send(encode(RunnerAnswer(re=ask.id, fault=fault)))
+        assert (await asking).json["error"]["message"] == "not today"
+
+
+async def _asked(connection: ClientConnection) -> Ask:
+    while True:
+        message = await asyncio.wait_for(connection.recv(), 10)
+        assert isinstance(message, bytes)
+        if isinstance(said := decode_from_server(message), Ask):
+            return said

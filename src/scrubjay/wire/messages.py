@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from scrubjay.errors import BadInput
+
 PROTOCOL = 1  # raised when an older other side could not go on
 
 Process = Literal["starting", "running", "paused", "ending", "exited", "lost", "imported"]
@@ -312,8 +314,11 @@ class BadMessage(Exception):
 
 
 def encode(message: FromRunner | FromServer) -> bytes:
-    """A message as bytes."""
-    return _encoder.encode(message)
+    """A message as bytes; BadInput if somebody's text or number in it is none that can be sent."""
+    try:
+        return _encoder.encode(message)
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise BadInput(f"this cannot be sent to another machine: {error}", hint="text must be valid Unicode") from error
 
 
 def decode_from_runner(data: bytes) -> FromRunner:

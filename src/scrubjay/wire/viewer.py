@@ -7,19 +7,23 @@ viewer types may come as either. docs/live-protocol.md describes it. Pure.
 from __future__ import annotations
 
 from struct import Struct as Layout
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 # kind u8, reserved u8, columns u16, rows u16, reserved u16, offset u64, at u64
 _HEADER = Layout("<BxHHxxQQ")
 HEADER_BYTES = _HEADER.size
+SIDE_MAX = 0xFFFF  # columns or rows that can be said; a pod's terminal has fewer, as its runner says
 KEYFRAME, OUTPUT = 1, 2
 INPUT_MAX_BYTES = 64 << 10  # in one message
 LATE = 4008  # closed because it took nothing for five minutes
 LOGGED_OUT = 4401
 FORBIDDEN = 4403
 GONE = 4404
+
+
+_Side = Annotated[int, msgspec.Meta(ge=0, le=SIDE_MAX)]
 
 
 class _Message(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="type", tag=str.lower):
@@ -145,8 +149,8 @@ class Input(_Message):
 class Resize(_Message):
     """Another size for the terminal; only from who has the keyboard."""
 
-    cols: int
-    rows: int
+    cols: _Side
+    rows: _Side
 
 
 class Take(_Message):

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from scrubjay.wire.viewer import SIDE_MAX
+
+Side = Annotated[int, Field(ge=0, le=SIDE_MAX)]
+"""Columns or rows; the runner knows which of them a terminal can have."""
 
 
 class _Model(BaseModel):
@@ -64,8 +69,8 @@ class Start(_Model):
     branch: str | None = None
     base: str | None = Field(default=None, description="The commit or branch the new branch begins at.")
     environment: dict[str, str] = {}
-    cols: int = 120
-    rows: int = 36
+    cols: Side = 120
+    rows: Side = 36
     runner: str | None = Field(default=None, description="Which machine; needed where there are several.")
 
 
@@ -95,8 +100,8 @@ class Label(_Model):
 class Size(_Model):
     """A terminal's size."""
 
-    cols: int
-    rows: int
+    cols: Side
+    rows: Side
 
 
 class Signal(_Model):

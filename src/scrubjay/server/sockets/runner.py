@@ -24,13 +24,17 @@ async def runner(websocket: WebSocket) -> None:
     """``/api/v1/runner``: messages of ``scrubjay.wire.messages`` as MessagePack."""
     tower = tower_of(websocket)
     await websocket.accept()
-    outgoing: asyncio.Queue[FromServer] = asyncio.Queue()
+    outgoing: asyncio.Queue[bytes] = asyncio.Queue()
     gone = asyncio.Event()
+
+    def send(message: FromServer) -> None:
+        outgoing.put_nowait(encode(message))  # here, so that who asks for what cannot be sent is told, and alone
+
     try:
         hello = decode_from_runner(await asyncio.wait_for(websocket.receive_bytes(), HELLO_WITHIN_S))
         if not isinstance(hello, Hello):
             raise BadMessage("the first word of a runner is hello")
-        peer = Peer(tower, hello, outgoing.put_nowait, gone.set)
+        peer = Peer(tower, hello, send, gone.set)
         await gate_of(websocket).credentials.bind_runner(principal_of(websocket), peer.id)
     except (PeerRefused, BadId, TokenBound) as error:
         log.warning("runner.refused", principal=principal_of(websocket).id, reason=str(error))
@@ -81,9 +85,9 @@ async def _hear(websocket: WebSocket, peer: Peer) -> None:
         peer.hear(decode_from_runner(data))
 
 
-async def _send(websocket: WebSocket, outgoing: asyncio.Queue[FromServer]) -> None:
+async def _send(websocket: WebSocket, outgoing: asyncio.Queue[bytes]) -> None:
     while True:
-        await websocket.send_bytes(encode(await outgoing.get()))
+        await websocket.send_bytes(await outgoing.get())
 
 
 async def _until_dismissed(gone: asyncio.Event) -> None:
