@@ -33,9 +33,9 @@ class Machine:
         self.home = Home(settings.data)
         self._socket = settings.data / "server.sock"
 
-    async def start(self, *argv: str, name: str, size: tuple[int, int] = (80, 24)) -> Pod:
+    async def start(self, *argv: str, name: str, size: tuple[int, int] = (80, 24), cwd: Path = Path("/")) -> Pod:
         """Start a program, as the command line does; returns when the fleet knows it."""
-        request = StartRequest(argv=argv, cwd=Path("/"), cols=size[0], rows=size[1], name=parse_pod_name(name))
+        request = StartRequest(argv=argv, cwd=cwd, cols=size[0], rows=size[1], name=parse_pod_name(name))
         pod = await asyncio.to_thread(start_pod, self.home, request, self.settings, os.environ)
         await self.until(lambda: self.is_running(pod), f"{name} is in the fleet")
         return pod

@@ -57,6 +57,19 @@ async def _until_shown(machine: Machine, pod: str, text: str) -> None:
     raise AssertionError(shown)
 
 
+async def test_words_and_paths_that_are_not_utf_8_are_shown_with_escapes(machine: Machine, tmp_path: Path) -> None:
+    folder = tmp_path / "caf\udce9"
+    folder.mkdir()
+    pod = await machine.start("bash", "-c", "sleep 100", "\udcff\N{SNOWMAN}", name="odd", cwd=folder)
+
+    rows = {row["name"]: row for row in cast(list[Json], await machine.get("/api/v1/pods"))}
+
+    assert cast(list[str], rows["odd"]["argv"])[-1] == "\\xff\N{SNOWMAN}"
+    assert rows["odd"]["cwd"] == f"{tmp_path}/caf\\xe9"
+    assert await machine.get(f"/api/v1/pods/{pod.id}") == rows["odd"]
+    assert await machine.events(pod)
+
+
 async def test_the_past_can_be_asked_for(machine: Machine) -> None:
     before_us = machine.server.tower.clock.wall_us()
     pod = str((await machine.post("/api/v1/pods", {"command": ["sleep", "100"], "name": "past"}))["id"])

@@ -57,7 +57,8 @@ async def stay_linked(uplink: Uplink, url: str, token: str) -> None:
             why = f"it answers {status}"
         except RunnerUnwelcome as error:
             raise ServerRefusesRunner(f"{url} will not have this runner: {error}") from error
-        except (OSError, TimeoutError, WebSocketException, BadMessage) as error:
+        except (OSError, TimeoutError, WebSocketException, BadMessage, ValueError) as error:
+            # A ValueError is something that cannot be encoded: it may be gone the next time.
             why = str(error) or type(error).__name__
         delay_s = patience.next_delay_s()
         log.info("server.lost", url=url, why=why, retry_s=round(delay_s, 2))
@@ -86,18 +87,27 @@ class _Patience:
 async def _converse(uplink: Uplink, connection: ClientConnection, patience: _Patience) -> None:
     outgoing: asyncio.Queue[FromRunner] = asyncio.Queue()
     await uplink.connect(outgoing.put_nowait)
+    hearing = asyncio.create_task(_hear(connection, uplink, patience))
     sending = asyncio.create_task(_send(connection, outgoing))
     try:
-        async for message in connection:
-            if not isinstance(message, bytes):
-                raise BadMessage("a text, where only bytes are said")
-            uplink.hear(decode_from_server(message))
-            patience.welcomed()
+        await asyncio.wait([hearing, sending], return_when=asyncio.FIRST_COMPLETED)
+        if sending.done():
+            with suppress(ConnectionClosed):  # the server's last words may still be unheard
+                sending.result()
+        await hearing
     finally:
         uplink.disconnect()
+        hearing.cancel()
         sending.cancel()
-        with suppress(asyncio.CancelledError, ConnectionClosed):
-            await sending
+        await asyncio.gather(hearing, sending, return_exceptions=True)
+
+
+async def _hear(connection: ClientConnection, uplink: Uplink, patience: _Patience) -> None:
+    async for message in connection:
+        if not isinstance(message, bytes):
+            raise BadMessage("a text, where only bytes are said")
+        uplink.hear(decode_from_server(message))
+        patience.welcomed()
 
 
 async def _send(connection: ClientConnection, outgoing: asyncio.Queue[FromRunner]) -> None:

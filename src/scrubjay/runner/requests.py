@@ -11,7 +11,7 @@ from scrubjay.pods.launch import check_size
 from scrubjay.pods.pod import Pod
 from scrubjay.runner.runner import Runner
 from scrubjay.runner.start import start
-from scrubjay.runner.tended import Tended
+from scrubjay.runner.tended import Tended, showable
 from scrubjay.runner.worktrees import Worktree
 from scrubjay.tape.record import Json
 from scrubjay.wire.messages import (
@@ -157,7 +157,7 @@ def _describe_worktree(runner: Runner, tree: Worktree) -> Json:
     state = runner.worktrees.inspect(tree)
     return {
         "name": tree.name,
-        "path": os.fspath(tree.path),
+        "path": showable(os.fspath(tree.path)),
         "repository": tree.repository,
         "branch": tree.branch,
         "base": tree.base,

@@ -71,20 +71,20 @@ class Tended:
             id=pod.id,
             name=pod.name,
             session=pod.session,
-            argv=pod.argv,
-            cwd=pod.cwd,
+            argv=tuple(map(showable, pod.argv)),
+            cwd=showable(pod.cwd),
             cols=self.size[0],
             rows=self.size[1],
             created_us=pod.created_us,
             process=self._process,
             since_us=self._since_us,
             agent=pod.agent,
-            repository=pod.repository,
-            branch=pod.branch,
+            repository=_showable(pod.repository),
+            branch=_showable(pod.branch),
             worktree=pod.worktree,
-            worktree_path=self._household.worktree_path(pod),
+            worktree_path=_showable(self._household.worktree_path(pod)),
             imported=pod.imported,
-            reason=self._reason,
+            reason=_showable(self._reason),
             exit_status=self._exit_status,
             stopped_by=self._stopped_by,
             end=self.end,
@@ -238,3 +238,17 @@ class Tended:
     def hung_up(self) -> None:
         """The connection is gone."""
         self._hung_up.set()
+
+
+def showable(text: str) -> str:
+    """A path or argument as messages can hold it: bytes that are not UTF-8, lone surrogates to Python, are escaped."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # surrogates that stand for no byte
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _showable(text: str | None) -> str | None:
+    return None if text is None else showable(text)

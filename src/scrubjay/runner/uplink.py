@@ -19,7 +19,7 @@ from scrubjay.ids import PodId
 from scrubjay.runner.requests import carry_out, type_at_once
 from scrubjay.runner.runner import Runner
 from scrubjay.runner.screens import Heard
-from scrubjay.runner.tended import Tended
+from scrubjay.runner.tended import Tended, showable
 from scrubjay.tape.raw_bytes import TapeBytes as TapeReader
 from scrubjay.wire import replication
 from scrubjay.wire.messages import (
@@ -277,7 +277,7 @@ class Uplink:
             answer = Answer(re=ask.id, fault=_fault(error))
         except OSError as error:
             log.exception("request.failed", request=type(ask.request).__name__)
-            answer = Answer(re=ask.id, fault=Fault(kinds=("ScrubjayError",), message=error.strerror or str(error)))
+            answer = Answer(re=ask.id, fault=_fault(ScrubjayError(error.strerror or str(error))))
         self._say(answer)
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
@@ -288,4 +288,4 @@ class Uplink:
 
 def _fault(error: ScrubjayError) -> Fault:
     kinds = tuple(kind.__name__ for kind in type(error).__mro__ if issubclass(kind, ScrubjayError))
-    return Fault(kinds=kinds, message=str(error), hint=error.hint)
+    return Fault(kinds=kinds, message=showable(str(error)), hint=showable(error.hint) if error.hint else None)
