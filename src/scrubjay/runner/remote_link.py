@@ -11,7 +11,7 @@ import structlog
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
-from scrubjay.errors import ScrubjayError
+from scrubjay.errors import BadInput, ScrubjayError
 from scrubjay.runner.uplink import RunnerUnwelcome, Uplink
 from scrubjay.wire.messages import BadMessage, FromRunner, decode_from_server, encode
 
@@ -57,8 +57,8 @@ async def stay_linked(uplink: Uplink, url: str, token: str) -> None:
             why = f"it answers {status}"
         except RunnerUnwelcome as error:
             raise ServerRefusesRunner(f"{url} will not have this runner: {error}") from error
-        except (OSError, TimeoutError, WebSocketException, BadMessage, ValueError) as error:
-            # A ValueError is something that cannot be encoded: it may be gone the next time.
+        except (OSError, TimeoutError, WebSocketException, BadMessage, BadInput) as error:
+            # BadInput is something that cannot be said: it may be gone the next time.
             why = str(error) or type(error).__name__
         delay_s = patience.next_delay_s()
         log.info("server.lost", url=url, why=why, retry_s=round(delay_s, 2))
