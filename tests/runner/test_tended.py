@@ -17,6 +17,7 @@ from runner.fake_keeper import FakeKeeper, Witness
 from scrubjay.clock import SystemClock
 from scrubjay.runner.tended import Tended
 from scrubjay.tape.format import Kind
+from scrubjay.tape.payload import encode_json
 from scrubjay.tape.segment import list_segments
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +87,23 @@ async def test_a_keeper_that_hangs_up_is_dialled_at_longer_and_longer_intervals(
         await _until(lambda: len(keeper.links) == 6, "it is dialled again and again")
 
     assert keeper.links[5] - keeper.links[0] >= 0.3
+
+
+@pytest.mark.parametrize(
+    ("signal", "after_s", "stopped_by"),
+    [("TERM", 1, "ann"), ("KILL", 1, "ann"), ("INT", 1, None), ("WINCH", 1, None), ("TERM", 61, None)],
+)
+async def test_only_a_signal_that_ends_an_agent_is_a_wish_for_its_end_and_not_for_ever(
+    tmp_path: Path, signal: str, after_s: int, stopped_by: str | None
+) -> None:
+    keeper = FakeKeeper(tmp_path)
+
+    async with _tending(keeper) as (tended, witness):
+        keeper.add(Kind.SIGNAL, encode_json(signal=signal, author="ann"))
+        keeper.add(Kind.OUTPUT, b"last words", after_us=after_s * 1_000_000)
+        await _until(lambda: _output(witness) == b"last words", "all is heard")
+
+    assert tended.report().stopped_by == stopped_by
 
 
 async def test_a_keeper_is_dialled_again_when_there_was_no_socket_to_be_had(

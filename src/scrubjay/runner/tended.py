@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _OVERLAP_BYTES = 64 << 10  # of the tape's end that is read again when a pod is found, to stand between two records
 _END_WITHIN_S = 2.0  # from a keeper's last word to the end of its process
 _RETRY_S, _RETRY_MAX_S = 0.01, 0.5  # a keeper that was just started listens in a moment
+_ENDING_SIGNALS = frozenset({"TERM", "KILL"})  # what a stop sends; others are a key pressed, or a word to the agent
+_ENDS_WITHIN_US = 60_000_000  # from such a signal: an agent that goes on for longer has not been ended by it
 _STEADY_S = 1.0  # a connection that lasted as long was a good one
 
 
@@ -61,6 +63,7 @@ class Tended:
         self._reason: str | None = None
         self._exit_status: int | None = None
         self._stopped_by: str | None = None
+        self._stopped_at = 0
         self._since_us = pod.created_us
         self._hung_up = asyncio.Event()
 
@@ -208,13 +211,20 @@ class Tended:
             self._let_go()  # from the next whole record on it is heard again
             return
         for record in records:
+            if record.at - self._stopped_at > _ENDS_WITHIN_US:
+                self._stopped_by = None
             if record.kind == Kind.SIGNAL:
-                author = record.json().get("author")
-                self._stopped_by = author if isinstance(author, str) else None
+                self._note_signal(record)
             elif record.kind == Kind.RESIZE:
                 self.size = record.size()
                 self._household.pod_changed(self)
         self._household.tape_grew(self, records)
+
+    def _note_signal(self, record: Record) -> None:
+        noted = record.json()
+        author = noted.get("author")
+        if noted.get("signal") in _ENDING_SIGNALS and isinstance(author, str):
+            self._stopped_by, self._stopped_at = author, record.at
 
     def tape_sealed(self, offset: int) -> None:  # noqa: ARG002
         """What was asked for is in sealed files already; what is missing here is read from them when it is wanted."""
