@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from replay.recorded import head, output
 from scrubjay.errors import CatalogUnavailable
 from scrubjay.fleet.access import Principal
 from scrubjay.ids import PodId, new_runner_id
 from scrubjay.server.rest.once import once
 from scrubjay.store.events import read_events
 from scrubjay.store.pods import list_pods
+from scrubjay.tape.raw_bytes import read_bytes
 from scrubjay.tape.record import Json
-from scrubjay.wire.messages import Diverged, PodChanged, PodGone, Restart
-from server.link import Control, open_control, report_of, until
+from scrubjay.wire.messages import Diverged, Found, Offer, PodChanged, PodGone, Progress, Restart, TapeBytes
+from server.link import Control, LinkedRunner, open_control, report_of, until
+from tape.tapes import make_tape
 
 pytestmark = pytest.mark.anyio
 
@@ -125,3 +128,56 @@ async def test_what_was_done_is_answered_and_not_done_again_though_the_catalog_t
     answers = [await once(control.tower, _ANN, "key", carry_out) for _ in range(2)]
 
     assert answers == [{"id": "pod", "number": 1}] * 2
+
+
+# What is live.
+
+
+async def _show_more_than_is_kept(linked: LinkedRunner, pod: PodId, folder: Path) -> tuple[bytes, int]:
+    """Send a tape of which the runner's disk has but the beginning; the tape, and how much the server keeps."""
+    contents = [head(80, 24), output(10, b"kept"), output(20, b" and lost")]
+    tape = make_tape(folder, contents, pod, closed=False)
+    data = read_bytes(tape.open(), 0, 1 << 20)
+    kept = tape.records()[2].offset
+    linked.peer.hear(Offer(pod=pod))
+    await until(lambda: any(isinstance(message, Found) for message in linked.said), "the tape was asked for")
+    linked.peer.hear(TapeBytes(pod=pod, offset=0, data=data, synced=kept))
+    await until(lambda: Progress(pod=pod, have=len(data), kept=0) in linked.said, "it was taken")
+    return data, kept
+
+
+async def test_who_looks_while_a_runner_is_away_sees_what_is_kept(control: Control, tmp_path: Path) -> None:
+    report = report_of()
+    pod, linked = PodId(report.id), control.link()
+    await linked.introduce(report)
+    _, kept = await _show_more_than_is_kept(linked, pod, tmp_path / "runner")
+
+    live = control.tower.live(pod)
+    live.enter()
+    live.leave()  # so that nothing of what was shown is at hand
+
+    await linked.leave()
+    live.enter()
+    frame = await live.keyframe()
+
+    assert frame.offset == kept
+    assert b"kept" in frame.message
+    assert b"lost" not in frame.message
+
+
+async def test_who_looks_goes_on_with_what_a_runner_that_lost_power_records_now(
+    control: Control, tmp_path: Path
+) -> None:
+    report, runner = report_of(), new_runner_id()
+    pod, linked = PodId(report.id), control.link(runner)
+    await linked.introduce(report)
+    data, kept = await _show_more_than_is_kept(linked, pod, tmp_path / "runner")
+    live = control.tower.live(pod)
+    assert live.end == len(data)
+
+    again = control.link(runner)  # before anybody noticed that the first connection is gone
+    await again.introduce(report)
+    again.peer.hear(Offer(pod=pod))
+    await until(lambda: any(isinstance(message, Found) for message in again.said), "the tape was asked for")
+
+    assert live.end == kept

@@ -83,6 +83,11 @@ class LivePod:
         if self._waiting:
             self._wake_soon(len(data))
 
+    def rewind(self, offset: int) -> None:
+        """What was shown beyond an offset may have been lost with the runner: whoever looks begins anew."""
+        if self.end > offset:
+            self.show(offset, b"", jump=True)
+
     def _keep_raw(self, offset: int, data: bytes) -> None:
         self._raw.append((offset, data))
         self._raw_bytes += len(data)

@@ -204,6 +204,7 @@ class Peer:
         if pod in self._changed:
             return  # it was deleted meanwhile
         self._receiver.opened(pod, held.have, held.kept)
+        self._tower.rewind(pod, held.have)
         self._send(Found(pod=pod, offset=held.have, fingerprint=held.fingerprint))
 
     def _offer_again(self, pod: PodId) -> None:

@@ -285,6 +285,7 @@ class Tower:
             await self.database.write(body)
         except ScrubjayError as error:
             log.warning("runner.gone_not_recorded", runner=peer.id, error=str(error))
+        await self._rewind_all(peer)
 
     async def take_roster(self, peer: Peer, reports: Iterable[PodReport], *, gone: Iterable[PodId]) -> None:
         """All pods of a runner, and those it had and has no more."""
@@ -343,6 +344,23 @@ class Tower:
     def show(self, pod: PodId, offset: int, data: bytes, *, jump: bool) -> None:
         """Bytes of a tape, for whoever looks."""
         self.live(pod).show(offset, data, jump=jump)
+
+    def rewind(self, pod: PodId, offset: int) -> None:
+        """A tape is here up to an offset, and more was shown perhaps."""
+        live = self._live.get(pod)
+        if live is not None:
+            live.rewind(offset)
+
+    async def _rewind_all(self, peer: Peer) -> None:
+        """Show no more of a runner's pods than is kept: that is what their screens are made of while it is away."""
+        for pod in [pod for pod, known in self.pods.items() if known.runner == peer.id and pod in self._live]:
+            try:
+                held = await asyncio.to_thread(self.tapes.have, pod)
+            except (OSError, ScrubjayError) as error:
+                log.warning("tapes.unavailable", pod=pod, error=str(error))
+                continue
+            if peer.id not in self.peers:  # else it is back, and its tapes are found anew
+                self.rewind(pod, held.have)
 
     def called(self, pod: PodId, called: Called) -> None:
         """An agent wants somebody."""
