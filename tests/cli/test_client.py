@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from click.testing import CliRunner
 
 from cli.conftest import Jay
+from scrubjay.cli.client import Client, ServerUnreachable
+from scrubjay.cli.commands import Commands
 
 _SECRET = "sjt_aaaaaaaaaaaa_" + "b" * 52
 _POD = {"id": "a" * 26, "name": "far", "tape_bytes": 0, "status": {"process": "running"}}
@@ -22,11 +27,18 @@ class _Answering(BaseHTTPRequestHandler):
 
     answers: ClassVar[dict[str, tuple[int, bytes]]]
     asked: ClassVar[list[tuple[str, dict[str, str]]]]
+    hangs_up: ClassVar[int] = 0  #: how often yet, instead of an answer
+    pause_s: ClassVar[float] = 0.0
 
     def do_GET(self) -> None:
         """Answer."""
         self.asked.append((f"{self.command} {self.path}", dict(self.headers.items())))
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        time.sleep(self.pause_s)
+        if self.hangs_up:
+            type(self).hangs_up -= 1
+            self.close_connection = True
+            return
         status, body = self.answers.get(self.path.partition("?")[0], (200, b"<html>It works!</html>"))
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -96,3 +108,53 @@ def test_an_address_that_is_none_is_said_to_be(jay: Jay, address: str) -> None:
     jay.env["SCRUBJAY_TOKEN"] = _SECRET
     for words in (("--server", address, "ps"), ("runner", "join", address)):
         assert f"{address!r} is not a server's address" in jay.error(*words, code=2)
+
+
+def test_a_start_whose_answer_is_lost_is_asked_for_again_with_the_same_key(jay: Jay) -> None:
+    jay.env["SCRUBJAY_TOKEN"] = _SECRET
+    with _answering(pods=(201, {"id": _POD["id"], "name": "far", "session": "s"})) as (url, server):
+        server.hangs_up = 1
+        assert jay("--server", url, "run", "-d", "--", "true").stdout == b"far\n"
+        keys = [headers["Idempotency-Key"] for _, headers in server.asked]
+
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+def test_what_has_no_key_is_not_asked_for_again(jay: Jay) -> None:
+    jay.env["SCRUBJAY_TOKEN"] = _SECRET
+    with _answering() as (url, server):
+        server.hangs_up = 1
+        assert "no server answers" in jay.error("--server", url, "mark", "far", "label", code=1)
+        assert len(server.asked) == 1
+
+
+def test_a_request_may_take_longer_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Answering, "pause_s", 0.5)
+    with _answering(pods=(201, {})) as (url, _):
+        client = Client(url, _SECRET, Path("unused"))
+        assert client.post("/api/v1/pods", timeout_s=10) == {}
+        with pytest.raises(ServerUnreachable):
+            client.post("/api/v1/pods", timeout_s=0.1)
+
+
+@pytest.mark.parametrize(
+    ("words", "at_least_s"), [(("run", "-d", "--", "true"), 600), (("stop", "far", "--grace", "300"), 360)]
+)
+def test_a_server_is_waited_for_as_long_as_it_may_take(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], at_least_s: float
+) -> None:
+    asked: list[float] = []
+
+    def exchange(
+        _client: Client, _method: str, _target: str, _data: object, _headers: object, timeout_s: float
+    ) -> None:
+        asked.append(timeout_s)
+        raise OSError("enough")
+
+    monkeypatch.setattr(Client, "_exchange", exchange)
+    monkeypatch.setenv("SCRUBJAY_TOKEN", _SECRET)
+    result = CliRunner().invoke(Commands.build(), ["--server", "http://127.0.0.1:9", *words])
+
+    assert isinstance(result.exception, ServerUnreachable)
+    assert asked[0] > at_least_s

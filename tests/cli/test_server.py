@@ -122,6 +122,29 @@ def test_logs_are_followed_to_the_end(elsewhere: Elsewhere) -> None:
     assert "say 3" in elsewhere.remote("logs", "-f", "talks").stdout
 
 
+def test_following_the_logs_of_a_pod_that_was_lost_ends(elsewhere: Elsewhere) -> None:
+    elsewhere.remote("run", "-d", "--name", "lost", "--", "bash", "-c", "echo last words; sleep 600")
+    _until(lambda: "last words" in elsewhere.remote("logs", "lost").stdout, "it was said")
+    pods = cast(list[Json], json.loads(elsewhere.local("ps", "--json").stdout))
+    os.kill(next(cast(int, pod["keeper_pid"]) for pod in pods if pod["name"] == "lost"), signal.SIGKILL)
+
+    assert "last words" in elsewhere.remote("logs", "-f", "lost").stdout
+    elsewhere.local("rm", "lost")
+
+
+def test_the_server_alone_knows_which_pod_is_meant(elsewhere: Elsewhere) -> None:
+    for name in ("alpha", "alps"):
+        elsewhere.remote("run", "-d", "--name", name, "--", "echo", f"this is {name}")
+        assert name in elsewhere.remote("logs", "-f", name).stdout
+        if name == "alpha":
+            elsewhere.remote("rm", name)
+
+    assert "this is alps" in elsewhere.remote("logs", "alp").stdout
+    assert "this is alps" in elsewhere.remote("export", "alp", "--format", "txt").stdout
+    assert elsewhere.remote("verify", "alp").stdout == "alps: clean\n"
+    elsewhere.remote("rm", "alps")
+
+
 def test_somebody_attaches_types_and_leaves_from_another_machine(elsewhere: Elsewhere) -> None:
     elsewhere.local("run", "-d", "--name", "shell", "--", "bash", "--norc")
     url = str(elsewhere.greeting["url"])

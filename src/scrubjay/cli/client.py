@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from scrubjay.errors import BadInput, ScrubjayError
 
-_TIMEOUT_S = 90.0  # a worktree of a large repository takes its time
+_TIMEOUT_S = 90.0  # above what the server gives a runner to answer
 
 
 class ServerUnreachable(ScrubjayError):
@@ -42,13 +42,13 @@ class NotScrubjay(ScrubjayError):
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=_TIMEOUT_S)
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
         self._path = path
 
     def connect(self) -> None:
         self.sock = dial_unix(self._path)
-        self.sock.settimeout(_TIMEOUT_S)
+        self.sock.settimeout(self.timeout)
 
 
 def dial_unix(path: Path) -> socket.socket:
@@ -86,19 +86,33 @@ class Client:
         """What the server says; ServerRefused or ServerUnreachable."""
         return self.ask("GET", path, query=query)
 
-    def post(self, path: str, body: Mapping[str, object] | None = None, **query: object) -> object:
-        """Have something done."""
-        return self.ask("POST", path, body={} if body is None else body, query=query)
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+        key: str | None = None,
+    ) -> object:
+        """Have something done; with a ``key`` once, even if the connection breaks and it is asked for again."""
+        return self.ask("POST", path, body={} if body is None else body, timeout_s=timeout_s, key=key)
 
     def delete(self, path: str, **query: object) -> object:
         """Have something taken away."""
         return self.ask("DELETE", path, query=query)
 
     def ask(
-        self, method: str, path: str, *, body: Mapping[str, object] | None = None, query: Mapping[str, object] = {}
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, object] | None = None,
+        query: Mapping[str, object] = {},
+        timeout_s: float = _TIMEOUT_S,
+        key: str | None = None,
     ) -> object:
         """Send a request and return what the answer holds."""
-        status, _, data = self.fetch(method, path, body=body, query=query)
+        status, _, data = self.fetch(method, path, body=body, query=query, timeout_s=timeout_s, key=key)
         if status == HTTPStatus.NO_CONTENT:
             return None
         try:
@@ -107,43 +121,63 @@ class Client:
             raise NotScrubjay(self.where) from error
 
     def fetch(
-        self, method: str, path: str, *, body: Mapping[str, object] | None = None, query: Mapping[str, object] = {}
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, object] | None = None,
+        query: Mapping[str, object] = {},
+        timeout_s: float = _TIMEOUT_S,
+        key: str | None = None,
     ) -> tuple[int, http.client.HTTPMessage, bytes]:
         """The same as it came: status, headers and bytes."""
         headers = {"Accept": "application/json"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
+        if key is not None:
+            headers["Idempotency-Key"] = key
         data = None
         if body is not None:
             data = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         given = [(name, value) for name, value in query.items() if value is not None]
         target = path + ("?" + urlencode(given, doseq=True) if given else "")
-        connection = self._connect()
         try:
-            connection.request(method, target, body=data, headers=headers)
-            response = connection.getresponse()
-            answer = response.read()
+            try:
+                response, answer = self._exchange(method, target, data, headers, timeout_s)
+            except (http.client.RemoteDisconnected, http.client.IncompleteRead, ConnectionResetError):
+                if key is None:
+                    raise
+                response, answer = self._exchange(method, target, data, headers, timeout_s)
         except (OSError, http.client.HTTPException) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or "it hung up"
             raise ServerUnreachable(self.where, why) from error
-        finally:
-            connection.close()
         if response.status >= 400:
             raise refusal(response.status, answer)
         if response.status >= 300:
             raise NotScrubjay(self.where)  # as a proxy that wants its own login first
         return response.status, response.headers, answer
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def _exchange(
+        self, method: str, target: str, data: bytes | None, headers: Mapping[str, str], timeout_s: float
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = self._connect(timeout_s)
+        try:
+            connection.request(method, target, body=data, headers=headers)
+            response = connection.getresponse()
+            return response, response.read()
+        finally:
+            connection.close()
+
+    def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
         if self.url is None:
-            return _UnixConnection(self.path)
+            return _UnixConnection(self.path, timeout_s)
         parts = urlsplit(self.url)
         assert parts.hostname is not None
         if parts.scheme == "https":
             context = ssl.create_default_context()
-            return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=_TIMEOUT_S, context=context)
-        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=_TIMEOUT_S)
+            return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
+        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
 
     def answers(self) -> bool:
         """Whether a server is there."""

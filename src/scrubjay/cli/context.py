@@ -69,16 +69,22 @@ class Context:
             hint = "leave --server out, or run it there"
             raise BadInput(f"'{command}' is about the recordings of this machine", hint=hint)
 
-    def with_recordings_of(self, *pods: str) -> Context:
-        """Where the recordings of pods are at hand: here, or brought here from the server that was named."""
+    def with_recordings_of(self, *pods: str) -> tuple[Context, list[str]]:
+        """Where the recordings of pods are at hand, and what each pod is called there.
+
+        That is here, as they were given; or what was brought here from the server that was named, by id: only the
+        server knows which pod was meant.
+        """
         if self.server is None:
-            return self
+            return self, list(pods)
         from scrubjay.cli.remote import bring_recording
 
-        brought = Context(self.settings, config=self.config)
+        context, names = Context(self.settings, config=self.config), list[str]()
         for pod in pods:
-            brought.home = bring_recording(self, pod)
-        return brought
+            brought = bring_recording(self, pod)
+            context.home = brought.home
+            names.append(brought.id)
+        return context, names
 
     @property
     def author(self) -> str:

@@ -44,7 +44,7 @@ def command(
     chosen = format_ or format_of(output)
     if output is None and chosen == "raw" and sys.stdout.isatty():
         raise BadInput("raw bytes could act on your terminal", hint="give -o FILE, or pipe them to a program")
-    context = context.with_recordings_of(pod)
+    context, (pod,) = context.with_recordings_of(pod)
     damage: list[Damage] = []
     if chosen in RECORD_FORMATS and raw_from is None and raw_to is None:
         notes = _export_tape(context, pod, chosen, output, damage)

@@ -40,14 +40,22 @@ def command(context: Context, pod: str, *, follow: bool, raw: bool) -> None:
 
 def _elsewhere(context: Context, raw: str, *, follow: bool) -> Iterator[Record]:
     """Records of a pod of another machine, brought here again and again while it runs."""
-    offset, ended = 0, False
-    while not ended:
-        for record in context.with_recordings_of(raw).home.find(raw).tape().records(offset):
-            offset, ended = record.end, record.kind == Kind.SEAL
+    from scrubjay.cli.remote import bring_recording
+
+    offset, was_over = 0, False
+    while True:
+        brought = bring_recording(context, raw)
+        raw, before = brought.id, offset  # its name may be another pod's the next time
+        for record in brought.home.find(raw).tape().records(offset):
+            offset = record.end
             yield record
-        if not follow:
+            if record.kind == Kind.SEAL:
+                return
+        # Nobody closes the tape of a pod that was lost.
+        if not follow or (was_over and offset == before):
             return
-        time.sleep(0 if ended else _LOOK_AGAIN_S)
+        was_over = brought.over
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def _here(context: Context, raw: str, *, follow: bool) -> Iterator[Record]:

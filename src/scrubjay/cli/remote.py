@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+import uuid
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -26,6 +28,10 @@ from scrubjay.tape.record import Json
 from scrubjay.wire.messages import Start
 
 _PS = ("NAME", "ID", "STATE", "AGE", "TAPE", "BRANCH", "COMMAND")
+_OVER = ("exited", "lost", "imported")
+# As long as the server may take for it, and a little.
+_START_WITHIN_S = 630.0  # of which a clone of a large repository has 600
+_STOP_WITHIN_S = 90.0  # and the grace
 
 
 def run_elsewhere(context: Context, wanted: Start, *, detach: bool, as_json: bool) -> int:
@@ -43,7 +49,8 @@ def run_elsewhere(context: Context, wanted: Start, *, detach: bool, as_json: boo
         "cols": wanted.cols,
         "rows": wanted.rows,
     }
-    started = cast(Json, context.client.post("/api/v1/pods", body))
+    key = uuid.uuid4().hex
+    started = cast(Json, context.client.post("/api/v1/pods", body, timeout_s=_START_WITHIN_S, key=key))
     if not detach:
         from scrubjay.cli.remote_terminal import join_elsewhere
 
@@ -70,7 +77,7 @@ def list_elsewhere(context: Context, *, show_all: bool, as_json: bool) -> None:
 
 def _row(pod: Json) -> tuple[str, ...]:
     status = cast(Json, pod["status"])
-    over = status["process"] in ("exited", "lost", "imported")
+    over = status["process"] in _OVER
     until = cast(int, status["since_us"]) / 1e6 if over else time.time()
     return (
         str(pod["name"]),
@@ -102,7 +109,8 @@ def mark_elsewhere(context: Context, pod: str, label: str, *, as_json: bool) -> 
 
 def stop_elsewhere(context: Context, pod: str, grace_s: float, *, as_json: bool) -> None:
     """What ``stop`` does."""
-    ended = cast(Json, context.client.post(pod_path(pod, "stop"), {"grace_s": grace_s}))
+    timeout_s = grace_s + _STOP_WITHIN_S
+    ended = cast(Json, context.client.post(pod_path(pod, "stop"), {"grace_s": grace_s}, timeout_s=timeout_s))
     if as_json:
         emit({"name": pod, "state": ended["process"], "status": ended["exit_status"]})
     else:
@@ -138,7 +146,16 @@ def search_elsewhere(context: Context, query: Json, *, as_json: bool) -> int:
 # Recordings.
 
 
-def bring_recording(context: Context, raw: str) -> Home:
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A recording that was brought here."""
+
+    home: Home
+    id: PodId
+    over: bool  #: whether nothing was to be added to it any more when this began
+
+
+def bring_recording(context: Context, raw: str) -> Brought:
     """A data directory of our own with the recording of one pod there, up to now."""
     client = context.client
     pod = cast(Json, client.get(pod_path(raw)))
@@ -164,7 +181,7 @@ def bring_recording(context: Context, raw: str) -> Home:
         )
     if status["process"] == "exited" and not (folder / "end.json").exists():
         write_facts(folder / "end.json", status=status["exit_status"], wall=status["since_us"])
-    return home
+    return Brought(home, pod_id, over=status["process"] in _OVER)
 
 
 def _cache(context: Context) -> Path:

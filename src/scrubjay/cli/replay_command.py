@@ -39,7 +39,7 @@ _HITS_MAX = 10_000
 def command(context: Context, pod: str, at: str | None, speed: float, idle_limit: float, *, paused: bool) -> int:
     """Play a pod's recordings in the terminal: scrub, step, search, mark, export. Press ? there for the keys."""
     _require_terminal()
-    context = context.with_recordings_of(pod)
+    context, (pod,) = context.with_recordings_of(pod)
     found = context.home.find(pod)
     with open_reel(context.home, pod) as reel:
         time, said = _find_start(reel, at)

@@ -33,10 +33,10 @@ def command(context: Context, pods: tuple[str, ...], *, as_json: bool) -> int:
     """
     if context.server is not None and not pods:
         raise BadInput("which pods?", hint="name those of the server that are to be checked")
-    context = context.with_recordings_of(*pods)
+    context, names = context.with_recordings_of(*pods)
     subjects = (
-        [_subject(context.home, raw) for raw in pods]
-        if pods
+        [_subject(context.home, raw) for raw in names]
+        if names
         else [_pod(context.home, pod.id) for pod in context.home.pods()]
     )
     rows: list[Json] = []
