@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from scrubjay.errors import IndexDiscarded, NotATape
+from scrubjay.errors import IndexDiscarded, NotATape, ScrubjayError
 from scrubjay.ids import PodId
 from scrubjay.replay.indexer import Indexer
 from scrubjay.replay.keyframes import open_keyframes
@@ -50,6 +50,7 @@ class Library:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="library")
         self._indexed: dict[PodId, int] = {}
         self._finished: set[PodId] = set()
+        self._forgotten: set[PodId] = set()  # since indexing last began
 
     async def search(
         self, query: Query, shelves: list[Shelf], *, since_us: int | None, until_us: int | None, limit: int
@@ -74,6 +75,7 @@ class Library:
 
     async def keep_up(self, shelves: Iterable[Shelf]) -> None:
         """Have a process of its own index what has grown enough since the last time."""
+        self._forgotten.clear()
         behind = [shelf for shelf in shelves if self._is_worth(shelf)]
         if not behind:
             return
@@ -109,6 +111,23 @@ class Library:
             log.warning("library.indexing_failed", status=process.returncode, tapes=len(behind))
         self._indexed.update(ends)
         self._finished.update(shelf.pod for shelf in behind if not shelf.growing)
+        for pod in self._forgotten.intersection(ends):
+            self.forget(pod)  # once more: it may have been indexed after that
+
+    def forget(self, pod: PodId) -> None:
+        """A tape was deleted: nobody shall find in the index what it has shown."""
+        self._forgotten.add(pod)
+        self._indexed.pop(pod, None)
+        self._finished.discard(pod)
+        self._thread.submit(self._forget, pod)
+
+    def _forget(self, pod: PodId) -> None:
+        try:
+            if self._path.exists():
+                with SearchIndex(self._path) as index:
+                    index.forget(pod)
+        except (OSError, ScrubjayError) as error:
+            log.warning("library.not_forgotten", pod=pod, error=str(error))
 
     def is_finished(self, pod: PodId) -> bool:
         """Whether a tape that has ended is indexed to its end."""

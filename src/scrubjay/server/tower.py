@@ -328,6 +328,7 @@ class Tower:
         self.pods.pop(pod, None)
         self.keyboards.forget(pod)
         self.cinema.forget(pod)
+        self.library.forget(pod)
         live = self._live.pop(pod, None)
         if live is not None:
             live.wake()
@@ -341,7 +342,7 @@ class Tower:
             live = self._live[pod] = LivePod(pod, partial(self._live_keyframe, pod))
         return live
 
-    def show(self, pod: PodId, offset: int, data: bytes, *, jump: bool) -> None:
+    def show(self, pod: PodId, offset: int, data: bytes, *, jump: bool = False) -> None:
         """Bytes of a tape, for whoever looks."""
         self.live(pod).show(offset, data, jump=jump)
 

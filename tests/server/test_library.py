@@ -1,0 +1,38 @@
+"""The search index beside everything else."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from replay.recorded import head, output
+from scrubjay.ids import new_pod_id
+from scrubjay.replay.query import parse_query
+from scrubjay.replay.search import SearchIndex
+from scrubjay.server.library import Library, Shelf
+from server.link import until
+from tape.tapes import make_tape
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_tape_that_is_deleted_while_it_is_indexed_is_forgotten_too(tmp_path: Path) -> None:
+    pod, path = new_pod_id(), tmp_path / "search.sqlite"
+    tape = make_tape(tmp_path / "pod", [head(80, 24), output(10, b"a heron\r\n")], pod)
+    library = Library(path)
+
+    keeping = asyncio.create_task(library.keep_up([Shelf(pod, tape.open(), 1, growing=False)]))
+    await asyncio.sleep(0)
+    library.forget(pod)
+    await keeping
+
+    def is_forgotten() -> bool:
+        with SearchIndex(path) as index:
+            return not index.progress(pod).offset and not index.search(parse_query("heron"), limit=10)
+
+    assert path.exists()
+    await until(is_forgotten, "nothing is found")
+    assert not library.is_finished(pod)
+    library.close()

@@ -1,0 +1,30 @@
+"""Search, as pods come and go."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from scrubjay.ids import PodId
+from scrubjay.replay.query import parse_query
+from scrubjay.replay.search import SearchIndex
+from scrubjay.tape.record import Json
+from up.machine import Machine
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_a_deleted_pod_has_shown_is_in_no_index_any_more(machine: Machine) -> None:
+    pod = str((await machine.post("/api/v1/pods", {"command": ["echo", "a heron"], "name": "heron"}))["id"])
+    await machine.until(lambda: machine.server.tower.pods[PodId(pod)].report.complete, "it ended")
+    [hit] = cast(list[Json], await machine.get("/api/v1/search", q="heron", pod=pod))
+    assert hit["text"] == "a heron"
+
+    assert (await machine.http.delete(f"/api/v1/pods/{pod}")).status_code == 200
+
+    def is_forgotten() -> bool:
+        with SearchIndex(machine.home.search_path) as index:
+            return not index.search(parse_query("heron"), tapes=[pod], limit=10)
+
+    await machine.until(is_forgotten, "nothing is found")
