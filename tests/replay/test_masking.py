@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from random import Random
+
+import pytest
 
 from canaries import make_canaries
 from scrubjay.replay.exports.masking import mask_placed, mask_records
@@ -98,6 +102,35 @@ def test_thousands_of_small_records_hide_every_key() -> None:
     assert all(place == record.at for place, record in placed)
     assert len(shown) == len(text)
     assert not [secret for canary in canaries for secret in canary.secrets if secret in shown]
+
+
+@pytest.mark.parametrize("portion", [1, 7, 20, 40])
+@pytest.mark.parametrize("flood", [(64 << 10) - 8, 64 << 10, 100 << 10])
+def test_a_key_that_begins_at_the_end_of_a_flood_is_hidden(flood: int, portion: int) -> None:
+    text = b"x" * flood + f"\r\n{TOKEN}\r\n".encode() + b"y" * flood
+    start = flood + 2 + 10
+    cuts = [0, *range(start, start + 40, portion), start + 40, len(text)]
+    records = [_record(at, Kind.OUTPUT, text[one:other]) for at, (one, other) in enumerate(pairwise(cuts))]
+
+    masked = list(mask_records(records))
+
+    key = _shown(masked)[flood + 2 :][: len(TOKEN)]
+    assert _shown(masked) == text.decode().replace(TOKEN, key)
+    assert not any(TOKEN[at : at + 3] in key.removeprefix("ghp_") for at in range(4, len(TOKEN) - 3))
+    assert [len(record.payload.decode()) for record in masked] == [len(record.payload) for record in records]
+
+
+def test_a_flood_is_not_kept_until_its_end() -> None:
+    taken = 0
+
+    def flood() -> Iterator[Record]:
+        nonlocal taken
+        for taken in range(100):
+            yield _record(taken, Kind.OUTPUT, b"x" * (64 << 10))
+
+    next(mask_records(flood()))
+
+    assert taken < 5
 
 
 def test_bytes_that_hold_no_key_are_the_same_bytes() -> None:

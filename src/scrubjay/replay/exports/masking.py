@@ -18,8 +18,8 @@ from scrubjay.tape.payload import encode_json
 from scrubjay.tape.record import Json, Record
 
 _WINDOW_BYTES, _WINDOW_RECORDS = 64 << 10, 1024  # looked at together
-_CONTEXT_BYTES = 8192  # of what came before
-_KEPT_RECORDS = 128  # that wait for what comes after
+_CONTEXT_BYTES = 8192  # of what came before, and of what comes after
+_KEPT_RECORDS = 128  # at most, that wait for what comes after
 _NOTES = frozenset({Kind.HEAD, Kind.MARK, Kind.EVENT, Kind.SIGNAL})
 
 _Place = TypeVar("_Place")
@@ -40,8 +40,20 @@ def mask_placed(placed: Iterable[tuple[_Place, Record]]) -> Iterator[tuple[_Plac
         typed.put(record.typed().data if record.kind == Kind.INPUT else b"")
         if len(window) >= _WINDOW_RECORDS or shown.bytes + typed.bytes >= _WINDOW_BYTES:
             # All but the last, for a key may go on after them.
-            yield from _take(window, shown, typed, len(window) - min(_KEPT_RECORDS, len(window) // 2))
+            count = len(window) - _kept(shown, typed, len(window))
+            if count:
+                yield from _take(window, shown, typed, count)
     yield from _take(window, shown, typed, len(window))
+
+
+def _kept(shown: _Stream, typed: _Stream, count: int) -> int:
+    """How many of the last records wait: half of them, and more if there is little in those; perhaps all."""
+    size = 0
+    for kept in range(1, min(_KEPT_RECORDS, count) + 1):
+        size += shown.size(-kept) + typed.size(-kept)
+        if kept >= count // 2 and size >= _CONTEXT_BYTES:
+            return kept
+    return min(_KEPT_RECORDS, count)
 
 
 def _take(
@@ -88,6 +100,10 @@ class _Stream:
         """The next portion."""
         self._portions.append(data)
         self.bytes += len(data)
+
+    def size(self, number: int) -> int:
+        """The bytes of one portion."""
+        return len(self._portions[number])
 
     def take(self, count: int) -> list[bytes]:
         """The first portions, without keys."""
