@@ -59,7 +59,7 @@ def test_a_lost_pod_has_failed_and_says_why() -> None:
 
 
 def test_a_pod_that_was_over_before_anybody_heard_of_it_is_told_of() -> None:
-    watch = Watch(_ALL, done_after_us=0)
+    watch = Watch(_ALL, done_after_us=0, mask=str)
     status = {"process": "exited", "exit_status": 1}
 
     assert watch.observe("pod.started", _POD, {"name": "quick", "status": status}, wall_us=5) is not None
@@ -67,7 +67,7 @@ def test_a_pod_that_was_over_before_anybody_heard_of_it_is_told_of() -> None:
 
 @pytest.mark.parametrize("kind", ["pod.found", "pod.imported"])
 def test_what_is_found_is_old_news(kind: str) -> None:
-    watch = Watch(_ALL, done_after_us=0)
+    watch = Watch(_ALL, done_after_us=0, mask=str)
     status = {"process": "exited", "exit_status": 1}
 
     assert watch.observe(kind, _POD, {"name": "old", "status": status, "created_us": 1}, wall_us=5) is None
@@ -236,7 +236,7 @@ def test_a_chat_is_not_made_to_ring_everybody() -> None:
 
 @given(st.text(), st.text(), st.text(max_size=2000))
 def test_whatever_an_agent_says_becomes_short_plain_text(name: str, title: str, body: str) -> None:
-    watch = Watch(_ALL, done_after_us=0)
+    watch = Watch(_ALL, done_after_us=0, mask=str)
     watch.observe("pod.started", _POD, {"name": name, "status": {"process": "running"}}, wall_us=0)
     notice = watch.called(_POD, "notification", title, body * 3, attended=False)
 
@@ -250,6 +250,6 @@ def test_whatever_an_agent_says_becomes_short_plain_text(name: str, title: str, 
 
 @given(st.lists(st.tuples(st.text(), st.dictionaries(st.text(), st.none() | st.integers() | st.text())), max_size=20))
 def test_events_of_any_shape_do_no_harm(events: list[tuple[str, dict[str, object]]]) -> None:
-    watch = Watch(_ALL, done_after_us=0)
+    watch = Watch(_ALL, done_after_us=0, mask=str)
     for kind, data in [*events, ("pod.started", {"status": 3}), ("pod.exited", {"exit_status": "x", "evidence": 1})]:
         watch.observe(kind, _POD, data, wall_us=0)

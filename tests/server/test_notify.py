@@ -240,6 +240,14 @@ async def test_what_an_agent_calls_out_arrives_as_plain_text_unless_somebody_loo
     assert inbox.messages[0]["message"] == "x: @\u2060everyone {{1}}"
 
 
+async def test_a_key_that_an_agent_calls_out_does_not_leave_the_machine(fleet: _Fleet, inbox: Inbox) -> None:
+    pod, secret = await fleet.start("claude"), "a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8"
+    await _until(lambda: fleet.notifier.called(pod, "notification", "", f"use ghp_{secret} now") or inbox.messages)
+
+    assert str(inbox.messages[0]["message"]).startswith("use ghp_")
+    assert secret not in str(inbox.messages)
+
+
 async def test_a_pod_that_is_deleted_at_once_is_still_told_of(fleet: _Fleet, inbox: Inbox) -> None:
     pod = await fleet.start("gone")
     await fleet.fail(pod)

@@ -68,9 +68,7 @@ class _Seen:
 class Watch:
     """Looks at all pods and says what is worth a notice."""
 
-    def __init__(
-        self, on: Collection[NoticeKind], *, done_after_us: int, mask: Callable[[str], str] = lambda text: text
-    ) -> None:
+    def __init__(self, on: Collection[NoticeKind], *, done_after_us: int, mask: Callable[[str], str]) -> None:
         self._on = frozenset(on)
         self._done_after_us = done_after_us
         self._mask = mask  #: hides secrets; what agents write goes through it

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from scrubjay.errors import ScrubjayError
 from scrubjay.fleet.notices import Call, Notice, Watch, fold
 from scrubjay.ids import PodId
+from scrubjay.screen.key_shapes import mask_keys
 from scrubjay.server.changes import Changes
 from scrubjay.server.drop_oldest import DropOldest
 from scrubjay.server.outlet import Outlet, Pace
@@ -50,15 +51,15 @@ class Notifier:
         settings: Settings,
         *,
         attended: Callable[[PodId], bool],
-        mask: Callable[[str], str] = lambda text: text,
         random: Random | None = None,
         pace: Pace | None = None,
         gather_s: float = GATHER_S,
     ) -> None:
-        """``attended`` says whether somebody looks at a pod, ``mask`` hides secrets in what agents say."""
+        """``attended`` says whether somebody looks at a pod."""
         self._database, self._changes, self._clock, self._attended = database, changes, clock, attended
         self._quiet_us = settings.notify_quiet_s * 1_000_000
-        self._watch = Watch(settings.notify_on, done_after_us=settings.notify_done_after_s * 1_000_000, mask=mask)
+        # What agents say leaves the machine here, and goes to services of others.
+        self._watch = Watch(settings.notify_on, done_after_us=settings.notify_done_after_s * 1_000_000, mask=mask_keys)
         self._gather_s = gather_s
         random, pace = random or Random(), pace or Pace()
         self._outlets = [Outlet(url, random=random, pace=pace) for url in settings.notify_urls]
