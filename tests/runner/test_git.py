@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,22 @@ def test_a_command_that_does_not_end_is_ended_with_all_it_started(checkouts: Che
 
         assert time.monotonic() - started < 5
         eventually(lambda: not any(url.encode() in command_of(pid) for pid in pids()), "git is gone", within_s=5)
+
+
+def test_what_runs_is_ended_when_we_are(checkouts: Checkouts) -> None:
+    git = _script(checkouts, f"touch {checkouts.folder}/begun; exec sleep 60\n")
+    started = time.monotonic()
+
+    with ThreadPoolExecutor() as threads:
+        running = threads.submit(git.run, "fetch", cwd=checkouts.folder)
+        eventually((checkouts.folder / "begun").exists, "git runs", within_s=10)
+        git.stop()
+
+    with pytest.raises(GitFailed, match="being ended"):
+        running.result()
+    with pytest.raises(GitFailed, match="being ended"):
+        git.run("version", cwd=checkouts.folder)
+    assert time.monotonic() - started < 30
 
 
 def test_something_left_in_the_background_is_not_waited_for(checkouts: Checkouts) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from scrubjay.ids import PodId, new_pod_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, write_facts
 from scrubjay.runner.runner import Runner
+from scrubjay.runner.worktrees import Worktrees
 from scrubjay.settings import Settings
 from scrubjay.tape.reader import Tape
 
@@ -90,6 +92,17 @@ async def test_a_pod_that_cannot_be_read_for_a_while_is_taken_up_again(
         await _until(lambda: runner.pods[keeper.pod.id].report().process == "running", "it is listened to")
 
     assert asked > 1
+
+
+@pytest.mark.anyio
+async def test_pods_are_found_while_worktrees_are_tidied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tidied = threading.Event()
+    monkeypatch.setattr(Worktrees, "tidy", lambda _: [tidied.wait(60)][:0])
+    try:
+        async with _running(tmp_path):  # which waits for it
+            assert not tidied.is_set()
+    finally:
+        tidied.set()
 
 
 def _make_runner(data: Path) -> Runner:

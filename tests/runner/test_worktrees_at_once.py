@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from chaos.machine import eventually
 from runner.checkouts import Checkouts
-from scrubjay.errors import BranchInUse, NoSuchWorktree
+from scrubjay.errors import BranchInUse, NoSuchWorktree, RepositoryBusy
 from scrubjay.ids import PodName
 from scrubjay.pods.pod import lock_is_held
 
@@ -131,6 +132,41 @@ def test_killed_at_any_call_of_git_nothing_is_in_the_way_of_the_next(
         if kind == "clone":
             shutil.rmtree(checkouts.home)
     assert calls > {"new branch": 7, "old branch": 5, "clone": 14}[kind]
+
+
+def test_tidying_does_not_wait_for_a_repository_that_is_used(checkouts: Checkouts) -> None:
+    project = checkouts.make()
+    for number in range(1, 8):
+        subprocess.run(
+            [sys.executable, str(_INTERRUPTED), str(checkouts.home), str(project), "before", str(number)],
+            env=checkouts.environ,
+            timeout=60,
+            check=False,
+        )
+        if checkouts.known_worktrees(project):
+            break
+    [lock] = (checkouts.home / "repositories").glob("*.lock")
+
+    with open(lock) as used:
+        fcntl.flock(used, fcntl.LOCK_EX)
+        assert checkouts.worktrees.tidy() == []
+    assert checkouts.worktrees.tidy() == ["a"]
+
+
+def test_who_waits_for_a_repository_is_not_waited_for_at_the_end(checkouts: Checkouts) -> None:
+    project = checkouts.make()
+    made = checkouts.create("a", project)
+    [lock] = (checkouts.home / "repositories").glob("*.lock")
+
+    with open(lock) as used, ThreadPoolExecutor() as threads:
+        fcntl.flock(used, fcntl.LOCK_EX)
+        waiting = threads.submit(checkouts.create, "b", project)
+        eventually(lambda: (checkouts.home / "worktrees/.facts/b.json").exists(), "it is begun", within_s=10)
+        checkouts.worktrees.stop()
+
+    with pytest.raises(RepositoryBusy):
+        waiting.result()
+    assert [tree.name for tree in checkouts.reopen().list()] == [made.name]
 
 
 def _await_orphans(checkouts: Checkouts) -> None:

@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -98,6 +99,16 @@ class Git:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = _safe_environment(environ)
         self._path = environ.get("PATH", os.defpath)
+        self._stopping = threading.Event()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no more is to be done."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """End what runs, in whichever thread, and begin nothing more."""
+        self._stopping.set()
 
     def run(
         self,
@@ -115,8 +126,10 @@ class Git:
         """Run git to its end; GitFailed if that is not a good one (unless not to ``check``) or takes too long.
 
         ``hold`` are locks that stay held for as long as git runs, even if we do not. An exception of ``progress``
-        ends git. Output beyond ``limit_bytes`` is not waited for.
+        ends git, as ``stop`` does. Output beyond ``limit_bytes`` is not waited for.
         """
+        if self.stopped:
+            raise _stopped(words[0])
         place = () if git_dir is None else (f"--git-dir={git_dir}",)
         settings = (word for setting in _OVERRIDES for word in ("-c", setting))
         environ = self._environ if index is None else self._environ | {"GIT_INDEX_FILE": str(index)}
@@ -138,7 +151,7 @@ class Git:
                 raise GitFailed(words[0], why, status=None, stderr="") from error
         with process:
             try:
-                ended = _attend(process, words[0], timeout_s, progress, limit_bytes)
+                ended = _attend(process, words[0], timeout_s, progress, limit_bytes, self._stopping)
             finally:
                 _end(process)
         if check and ended.status != 0:
@@ -192,7 +205,12 @@ def _safe_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _attend(
-    process: subprocess.Popen[bytes], command: str, timeout_s: float, progress: Progress | None, limit_bytes: int
+    process: subprocess.Popen[bytes],
+    command: str,
+    timeout_s: float,
+    progress: Progress | None,
+    limit_bytes: int,
+    stopping: threading.Event,
 ) -> Ended:
     assert process.stdout is not None
     assert process.stderr is not None
@@ -218,6 +236,8 @@ def _attend(
                 return Ended(0, bytes(stdout[:limit_bytes]), stderr.text(), cut=True)
             if ended and not ready:
                 break  # something it left in the background has our pipe: an ssh that waits for the next connection
+            if stopping.is_set():
+                raise _stopped(command)
             if not ended and time.monotonic() >= deadline:
                 raise GitFailed(command, f"it took longer than {timeout_s:g} s", status=None, stderr=stderr.text())
     try:
@@ -226,6 +246,10 @@ def _attend(
         why = f"it took longer than {timeout_s:g} s"
         raise GitFailed(command, why, status=None, stderr=stderr.text()) from error
     return Ended(status, bytes(stdout), stderr.text())
+
+
+def _stopped(command: str) -> GitFailed:
+    return GitFailed(command, "whoever asked for it is being ended", status=None, stderr="")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -22,7 +22,7 @@ from scrubjay.ids import BaseName, BranchName, RepositoryAddress, is_remote, par
 from scrubjay.runner.git import NETWORK_S, Ended, Git, Progress, clean, failure, printable
 
 _POLL_S = 0.02
-_CHANGE_S = 600.0
+CHANGE_S = 600.0
 _REFSPEC = "+refs/heads/*:refs/remotes/origin/*"
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _DEFAULT = "refs/remotes/origin/HEAD"
@@ -171,7 +171,7 @@ class Repositories:
 
     @contextmanager
     def changing(
-        self, repository: Repository, *, timeout_s: float = _CHANGE_S, progress: Progress | None = None
+        self, repository: Repository, *, timeout_s: float = CHANGE_S, progress: Progress | None = None
     ) -> Generator[int]:
         """Be the only pod that changes the repository; gives the lock, to be held by a git that may outlive us."""
         path = self.root / (_digest(str(repository.git_dir)) + ".lock")
@@ -185,7 +185,7 @@ class Repositories:
                     progress("waiting for another pod that uses the repository")
                 deadline = time.monotonic() + timeout_s
                 while not _try_lock(lock):
-                    if time.monotonic() > deadline:
+                    if time.monotonic() > deadline or self._git.stopped:
                         raise RepositoryBusy(clean(repository.address), timeout_s)
                     time.sleep(_POLL_S)
             yield lock

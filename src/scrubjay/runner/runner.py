@@ -55,6 +55,7 @@ class Runner:
         #: Told of what happens; whoever speaks to a server sets them.
         self.on_changed: Callable[[Tended], None] = lambda _tended: None
         self.on_gone: Callable[[PodId], None] = lambda _pod: None
+        self.on_recorded: Callable[[PodId, int, bytes], None] = lambda _pod, _offset, _data: None
         self.on_grew: Callable[[Tended], None] = lambda _tended: None
         self.on_called: Callable[[Tended, Heard], None] = lambda _tended, _heard: None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -68,10 +69,9 @@ class Runner:
         seen: tuple[int, ...] | None = None
         trouble: str | None = None
         self.screens.warm_up()  # a worker takes a while to start, and the first pod's questions should not wait for it
-        for name in await asyncio.to_thread(self.worktrees.tidy):
-            log.info("worktree.tidied", name=name)
         try:
             async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._tidy())
                 while True:
                     try:
                         now = _version_of(folder)
@@ -86,8 +86,16 @@ class Runner:
                             log.warning("pods.not_seen", error=trouble)
                     await asyncio.sleep(LOOK_EVERY_S)
         finally:
+            self.worktrees.stop()  # a thread that waits for git would be waited for
             self.screens.shut_down()
             self.threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _tidy(self) -> None:
+        try:
+            for name in await asyncio.to_thread(self.worktrees.tidy):
+                log.info("worktree.tidied", name=name)
+        except (OSError, ScrubjayError) as error:
+            log.warning("worktrees.not_tidied", error=str(error))
 
     async def _look(self, folder: Path, tasks: asyncio.TaskGroup) -> bool:
         """Take up pods that are new; whether every folder is a pod."""
@@ -146,9 +154,14 @@ class Runner:
         """A pod is new or not as it was."""
         self.on_changed(tended)
 
-    def tape_grew(self, tended: Tended, records: list[Record]) -> None:
+    def tape_grew(self, tended: Tended, offset: int, data: bytes, records: list[Record]) -> None:
         """Records were added to a tape."""
-        self.on_grew(tended)  # first: somebody may wait for the echo of a key
+        self.on_recorded(tended.pod.id, offset, data)
+        # In a turn of its own: somebody may wait for the echo of a key, which leaves at the end of this one.
+        asyncio.get_running_loop().call_soon(self._keep_up, tended, records)
+
+    def _keep_up(self, tended: Tended, records: list[Record]) -> None:
+        self.on_grew(tended)
         self.screens.feed(tended.pod.id, records)
 
     def screen_wanted(self, tended: Tended, answer_from: int) -> None:

@@ -56,7 +56,7 @@ from scrubjay.runner.changes import (
 )
 from scrubjay.runner.entries import entry_of, forget_entry, lock_of, points_to
 from scrubjay.runner.git import FILES_S, Git, Progress, failure
-from scrubjay.runner.repositories import Ref, Repositories, Repository
+from scrubjay.runner.repositories import CHANGE_S, Ref, Repositories, Repository
 from scrubjay.runner.worktree_facts import Facts, FactsFolder
 
 if TYPE_CHECKING:
@@ -209,12 +209,16 @@ class Worktrees:
 
     def tidy(self) -> list[PodName]:
         """Take away what was interrupted: the names of worktrees that were half made, and are gone now."""
-        done = self._take_away_interrupted()
+        done = self._take_away_interrupted(patience_s=0)  # of a repository that is being used, another time
         self._repositories.tidy()
         with suppress(OSError):
             for left in self._removed.iterdir():
                 _delete(left)
         return done
+
+    def stop(self) -> None:
+        """End what is being done in other threads, which then fails, and begin nothing more."""
+        self._git.stop()
 
     # Making one.
 
@@ -346,7 +350,7 @@ class Worktrees:
         self._git.run("update-ref", "--", kept, commit, cwd=entry, git_dir=entry)
         return kept
 
-    def _take_away_interrupted(self) -> list[PodName]:
+    def _take_away_interrupted(self, *, patience_s: float = CHANGE_S) -> list[PodName]:
         done: list[PodName] = []
         for facts in self._facts.read_all():
             # Who makes one has its lock: if nobody has, its maker is dead.
@@ -356,7 +360,7 @@ class Worktrees:
             try:
                 current = self._facts.read(facts.name)
                 if current is not None and not current.made:
-                    self._take_away(current)
+                    self._take_away(current, patience_s=patience_s)
                     done.append(current.name)
             except (OSError, ScrubjayError):
                 continue  # tried again next time
@@ -364,12 +368,12 @@ class Worktrees:
                 os.close(lock)
         return done
 
-    def _take_away(self, facts: Facts) -> Path | None:
+    def _take_away(self, facts: Facts, *, patience_s: float = CHANGE_S) -> Path | None:
         """Undo what was made of a worktree, its branch excepted; what could not be deleted is returned."""
         self._make_folders()
         if facts.git_dir.is_dir():
             repository = Repository(facts.repository, facts.git_dir, facts.git_dir, cloned=False)
-            with self._repositories.changing(repository):
+            with self._repositories.changing(repository, timeout_s=patience_s):
                 doomed = self._set_aside(facts.name)
                 forget_entry(facts.git_dir, self._path(facts.name))
         else:
@@ -462,7 +466,7 @@ class Worktrees:
         self._require(name)
         deadline = time.monotonic() + _LOCK_S
         while (lock := self._facts.try_lock(name)) is None:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or self._git.stopped:
                 raise WorktreeError(f"worktree {name!r} is being changed by somebody else", hint="try again later")
             time.sleep(_POLL_S)
         try:
