@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from runner.fake_keeper import FakeKeeper
 from scrubjay.errors import HomeUnusable, ScrubjayError
-from scrubjay.ids import PodId, new_pod_id
+from scrubjay.ids import PodId, PodName, new_pod_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, write_facts
 from scrubjay.runner.runner import Runner
@@ -97,7 +97,12 @@ async def test_a_pod_that_cannot_be_read_for_a_while_is_taken_up_again(
 @pytest.mark.anyio
 async def test_pods_are_found_while_worktrees_are_tidied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tidied = threading.Event()
-    monkeypatch.setattr(Worktrees, "tidy", lambda _: [tidied.wait(60)][:0])
+
+    def tidy(_: Worktrees) -> list[PodName]:
+        tidied.wait(60)
+        return []
+
+    monkeypatch.setattr(Worktrees, "tidy", tidy)
     try:
         async with _running(tmp_path):  # which waits for it
             assert not tidied.is_set()
