@@ -215,6 +215,15 @@ def test_uninstalling_stops_and_removes_it_once(jay: Jay, manager: _Manager) -> 
     assert manager.asked() == []
 
 
+def test_a_unit_of_somebody_else_is_not_removed(jay: Jay, manager: _Manager) -> None:
+    _unit_path(jay).parent.mkdir(parents=True)
+    _unit_path(jay).write_text("[Service]\n")
+
+    assert "was not written by Scrubjay" in jay.error("service", "uninstall", code=2)
+    assert _unit_path(jay).read_text() == "[Service]\n"
+    assert not [line for line in manager.asked() if line.startswith("disable")]
+
+
 def test_what_systemd_refuses_is_said_with_where_to_look(jay: Jay, manager: _Manager) -> None:
     (manager.folder / "broken").touch()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import click
 
 from scrubjay.cli.context import Context, emit, json_option, pass_context, say
+from scrubjay.cli.doctor.machine import lingers
 from scrubjay.cli.service_unit import MARK, UNIT, render_unit
 from scrubjay.errors import BadInput, ServiceFailed, ServiceUnavailable
 from scrubjay.settings import Settings, variable
@@ -45,7 +45,7 @@ def install(context: Context, *, only_print: bool, force: bool, as_json: bool) -
     if was_active and changed:
         _systemctl("restart", UNIT)  # a new unit file means nothing to a server that runs
     _mention_unseen_settings()
-    if not _lingers():
+    if not lingers():
         say("scrubjay: it ends with your last logout; to keep it and start it at boot: loginctl enable-linger")
     if as_json:
         emit({"unit": str(path), "changed": changed, **_describe(_show())})
@@ -61,6 +61,8 @@ def uninstall(*, as_json: bool) -> None:
     path = _unit_path()
     there = path.exists()
     if there:
+        if not path.read_text().startswith(MARK):
+            raise BadInput(f"{path} was not written by Scrubjay", hint="look at it, and remove it yourself")
         _systemctl("disable", "--now", UNIT)
         path.unlink()
         _systemctl("daemon-reload")
@@ -182,10 +184,3 @@ def _describe(shown: dict[str, str]) -> dict[str, object]:
         else f"{shown['SubState']}, {shown['Result']}",
         "pid": int(shown["MainPID"]) if shown["MainPID"].isdigit() else 0,
     }
-
-
-def _lingers() -> bool:
-    try:
-        return Path("/var/lib/systemd/linger", getpass.getuser()).exists()
-    except (KeyError, OSError):
-        return False

@@ -145,7 +145,7 @@ def check_systemd() -> Finding:
     said = ask(["systemctl", "--user", "is-system-running"], timeout_s=2.0)
     if said is None or said.output not in ("running", "degraded", "starting", "initializing"):
         return ok("systemd", "no user manager here; 'scrubjay up' runs without one")
-    if _lingers():
+    if lingers():
         return ok("systemd", "there is a user manager, and it outlives your logout")
     return warning(
         "systemd",
@@ -154,7 +154,8 @@ def check_systemd() -> Finding:
     )
 
 
-def _lingers() -> bool:
+def lingers() -> bool:
+    """Whether what a person has started goes on after their last logout."""
     try:
         return Path("/var/lib/systemd/linger", getpass.getuser()).exists()
     except (KeyError, OSError):
