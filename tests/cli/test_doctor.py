@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from cli.conftest import Jay
-from scrubjay.cli.doctor.programs import AGENTS, is_safe_for_wal
+from scrubjay.cli.doctor.programs import is_safe_for_wal
+from scrubjay.runner.agents import AGENTS
 
 _SECRET = "hunter2hunter2"
 

@@ -202,6 +202,16 @@ def test_tokens_are_made_listed_and_revoked(elsewhere: Elsewhere) -> None:
     assert "no such token" in elsewhere.local("token", "revoke", identity, expect=1).stderr
 
 
+def test_the_list_of_tokens_fits_the_terminal(elsewhere: Elsewhere) -> None:
+    elsewhere.local("token", "create", "--role", "viewer", "--name", "x" * 100)
+    argv = [str(_SCRUBJAY), "--data", str(elsewhere.there), "token", "list"]
+    with Terminal(argv, elsewhere.environ, cols=60) as terminal:
+        assert terminal.wait() == 0
+
+    assert "…" in terminal.seen.decode()
+    assert max(map(len, terminal.seen.decode().splitlines())) == 60
+
+
 def test_the_login_link_works_once(elsewhere: Elsewhere) -> None:
     import httpx
 

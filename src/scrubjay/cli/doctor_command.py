@@ -13,7 +13,8 @@ from scrubjay.cli.doctor.files import check_directory, check_permissions, check_
 from scrubjay.cli.doctor.finding import Finding, ok, problem
 from scrubjay.cli.doctor.machine import check_limits, check_notifications, check_server, check_systemd
 from scrubjay.cli.doctor.pods import check_pods
-from scrubjay.cli.doctor.programs import AGENTS, check_agent, check_engine, check_git, check_sqlite, check_versions
+from scrubjay.cli.doctor.programs import check_agent, check_engine, check_git, check_sqlite, check_versions
+from scrubjay.runner.agents import AGENTS
 from scrubjay.settings import config_path
 
 _Check = Callable[[], list[Finding]]

@@ -8,6 +8,7 @@ from typing import cast, get_args
 import click
 
 from scrubjay.cli.context import Context, emit, human_span, json_option, pass_context, say
+from scrubjay.cli.ps_command import print_table
 from scrubjay.errors import BadInput
 from scrubjay.fleet.access import Role
 from scrubjay.tape.record import Json
@@ -71,9 +72,7 @@ def list_(context: Context, *, as_json: bool) -> None:
                 _until(token["expires_us"]),
             )
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_table(rows)
 
 
 @command.command("revoke")

@@ -18,7 +18,6 @@ import scrubjay
 from scrubjay.cli.doctor.finding import Finding, ok, problem, warning
 from scrubjay.errors import EngineUnavailable
 
-AGENTS = ("claude", "codex", "gemini", "opencode", "aider", "qwen", "copilot")
 _AGENT_WITHIN_S = 5.0
 _GIT_MIN = (2, 34)
 # A checkpoint could lose committed pages: https://sqlite.org/wal.html#walresetbug
