@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replay.recorded import head, output
-from scrubjay.errors import CatalogUnavailable
+from scrubjay.errors import CatalogUnavailable, KeyboardHeld, NoSuchPod
 from scrubjay.fleet.access import Principal
 from scrubjay.ids import PodId, new_runner_id
 from scrubjay.server.rest.once import once
@@ -181,3 +181,37 @@ async def test_who_looks_goes_on_with_what_a_runner_that_lost_power_records_now(
     await until(lambda: any(isinstance(message, Found) for message in again.said), "the tape was asked for")
 
     assert live.end == kept
+
+
+# Who types.
+
+
+async def test_of_two_who_take_a_free_keyboard_at_once_one_gets_it(control: Control) -> None:
+    report = report_of()
+    await control.link().introduce(report)
+    known = control.tower.find(report.id)
+
+    taken = await asyncio.gather(
+        *(control.tower.take_keyboard(known, _ANN, holder, takeover=False) for holder in ("one", "other")),
+        return_exceptions=True,
+    )
+
+    [epoch], [refused] = [[one for one in taken if isinstance(one, kind)] for kind in (int, KeyboardHeld)]
+    grant = control.tower.keyboards.holder(PodId(report.id))
+    assert grant is not None
+    assert grant.epoch == epoch
+    assert "ann has the keyboard" in str(refused)
+
+
+async def test_nobody_gets_the_keyboard_of_a_pod_that_is_deleted_meanwhile(control: Control) -> None:
+    report, linked = report_of(), control.link()
+    await linked.introduce(report)
+    known = control.tower.find(report.id)
+
+    linked.peer.hear(PodGone(pod=report.id))
+    await until(lambda: report.id not in control.tower.pods, "it is gone")
+    with pytest.raises(NoSuchPod):
+        await control.tower.take_keyboard(known, _ANN, "one", takeover=False)
+
+    assert control.tower.keyboards.holder(PodId(report.id)) is None
+    assert control.tower.live_pods() == []

@@ -420,6 +420,9 @@ class Tower:
         event = await self.database.write(
             partial(append_event, kind="keyboard.taken", wall_us=self.clock.wall_us(), pod=pod, data=data)
         )
+        if pod not in self.pods:
+            raise NoSuchPod(known.report.name)
+        self.keyboards.require_free(pod, holder, takeover=takeover)  # somebody else may have been quicker
         self.keyboards.grant(pod, holder, principal.name, event.number)
         self.live(pod).wake()
         return event.number
