@@ -109,7 +109,7 @@ class Witness:
         """Keep how it is."""
         self.told.append(tended.report().process)
 
-    def tape_grew(self, tended: Tended, records: list[Record]) -> None:
+    def tape_grew(self, tended: Tended, offset: int, data: bytes, records: list[Record]) -> None:
         """Keep what came."""
         self.records += records
 

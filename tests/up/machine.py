@@ -144,6 +144,16 @@ class Onlooker:
         """Send something."""
         await self.connection.send(message if isinstance(message, bytes) else json.dumps(message))
 
+    def say_together(self, *messages: Json | bytes) -> None:
+        """Send several things so that they arrive at once."""
+        protocol = self.connection.protocol
+        for message in messages:
+            if isinstance(message, bytes):
+                protocol.send_binary(message)
+            else:
+                protocol.send_text(json.dumps(message).encode())
+        self.connection.transport.write(b"".join(protocol.data_to_send()))
+
     async def take_keyboard(self) -> int:
         """Take the keyboard; its epoch."""
         await self.say({"type": "take"})

@@ -110,6 +110,31 @@ async def test_only_who_has_the_keyboard_types_and_it_can_be_taken_over(machine:
     assert [(data, epoch) for _, data, epoch in _typed(pod)] == [(b"hello\n", told["epoch"])]
 
 
+async def test_what_arrives_at_once_is_done_in_its_order(machine: Machine) -> None:
+    pod = await machine.start(*_SHELL, name="order")
+    async with machine.look(_live(pod)) as viewer:
+        await viewer.until(lambda: viewer.keyframes)
+        # The keys wait for the keyboard, which takes a write of the catalog, and for the text before them.
+        viewer.say_together({"type": "take"}, b"a", b"b", {"type": "input", "text": "c"}, b"d", b"\n")
+        await viewer.until(lambda: b"got abcd" in viewer.output)
+        viewer.say_together(b"1", {"type": "input", "text": "2"}, b"3\n")
+        await viewer.until(lambda: b"got 123" in viewer.output)
+
+    assert b"".join(data for _, data, _ in _typed(pod)) == b"abcd\n123\n"
+    assert not [message for message in viewer.messages if message["type"] == "refusal"]
+
+
+async def test_more_keys_than_are_taken_at_once_arrive_whole_and_in_order(machine: Machine) -> None:
+    pod = await machine.start(*_SHELL, name="many")
+    keys = [b"%d" % (number % 10) for number in range(1000)]
+    async with machine.look(_live(pod)) as viewer:
+        await viewer.take_keyboard()
+        viewer.say_together(*keys, b"\n")
+        await viewer.until(lambda: b"got " + b"".join(keys) in viewer.output)
+
+    assert b"".join(data for _, data, _ in _typed(pod)) == b"".join(keys) + b"\n"
+
+
 async def test_who_leaves_gives_the_keyboard_back(machine: Machine) -> None:
     pod = await machine.start(*_SHELL, name="leaves")
     async with machine.look(_live(pod)) as stays:

@@ -141,7 +141,7 @@ async def link_locally(uplink: Uplink, tower: Tower, *, linked: Callable[[], Non
         else:
             loop.call_soon(hear, message)
 
-    await uplink.connect(to_server)
+    await uplink.connect(to_server, show=tower.show)
     while not peers:
         await asyncio.sleep(0)
     try:

@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 
-from scrubjay.keeper.protocol import BadFrame, FrameReader, encode_frame
+from scrubjay.keeper.protocol import BadFrame, FrameReader, encode_frame, encode_tape_frame
 from scrubjay.tape.format import SEGMENT_HEADER_BYTES
 
 TYPE_CHECKING = False
@@ -94,7 +94,7 @@ class Client:
                 self.answer({"sealed": self.follows_from})
                 self.follows_from = None
                 return
-            self._out = encode_frame({"tape": self.follows_from}, data)
+            self._out = encode_tape_frame(self.follows_from, data)
             self.follows_from += len(data)
             self.send()
 

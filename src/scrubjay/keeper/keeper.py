@@ -335,7 +335,10 @@ class Keeper:
         if events & _READ:
             for meta, tail in client.receive():
                 self._answer(client, meta, tail)
-        self._watch_client(client)
+            if self._awaiting_echo:
+                self._await_echo()
+        if client.waiting or client.closed or events & select.POLLOUT:
+            self._watch_client(client)
 
     def _watch_client(self, client: Client) -> None:
         fd = client.socket.fileno()
@@ -590,9 +593,13 @@ class Keeper:
             self._type(keys, seat.author)
         except Refused:
             return  # as a terminal nobody reads from takes no keys
-        # The echo is nearly there, and anything done before it is shown would delay it.
+        self._await_echo()
+
+    def _await_echo(self) -> None:
+        """Take the echo, which is nearly there: anything done before it is shown would delay it."""
         if self._echo.poll(ECHO_MS) and self._recorder.wants_output:
             self._take_output()
+            self._awaiting_echo = False
 
     def _leave_alone(self, client: Client, seat: Seat) -> None:
         """Leave a terminal to whoever has it now, and look again in a while."""

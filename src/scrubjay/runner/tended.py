@@ -36,7 +36,7 @@ class Household(Protocol):
         """A pod is new or not as it was."""
         ...
 
-    def tape_grew(self, tended: Tended, records: list[Record]) -> None:
+    def tape_grew(self, tended: Tended, offset: int, data: bytes, records: list[Record]) -> None:
         """Records were added to a running pod's tape; ``recent`` holds their bytes."""
         ...
 
@@ -218,7 +218,7 @@ class Tended:
             elif record.kind == Kind.RESIZE:
                 self.size = record.size()
                 self._household.pod_changed(self)
-        self._household.tape_grew(self, records)
+        self._household.tape_grew(self, offset, data, records)
 
     def _note_signal(self, record: Record) -> None:
         noted = record.json()
@@ -239,7 +239,7 @@ class Tended:
         elif "synced" in meta:
             synced = meta["synced"]
             self.synced = synced if isinstance(synced, int) else self.synced
-            self._household.tape_grew(self, [])
+            self._household.tape_grew(self, self.end, b"", [])
         elif "ended" in meta:
             status = meta["ended"]
             self._exit_status = status if isinstance(status, int) else None

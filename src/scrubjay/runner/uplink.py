@@ -67,22 +67,29 @@ class Uplink:
         self._runner = runner
         self._sender = replication.Sender(random.random)
         self._send: Callable[[FromRunner], None] | None = None
+        self._show: Callable[[PodId, int, bytes], None] | None = None
         self._reading = False  # a portion is being read from the tapes
         self._waking: asyncio.TimerHandle | None = None
         self._readers: dict[PodId, TapeReader] = {}  # one is used at a time
         self._tasks: set[asyncio.Task[None]] = set()
         runner.on_changed = self._pod_changed
         runner.on_gone = self._pod_gone
+        runner.on_recorded = self._recorded
         runner.on_grew = self._tape_grew
         runner.on_called = self._called
 
     # The connection.
 
-    async def connect(self, send: Callable[[FromRunner], None]) -> None:
-        """A connection stands: introduce the machine and all its pods."""
+    async def connect(
+        self, send: Callable[[FromRunner], None], *, show: Callable[[PodId, int, bytes], None] | None = None
+    ) -> None:
+        """A connection stands: introduce the machine and all its pods.
+
+        A server of the same process may be shown what is recorded before it is sent; what it is sent, it knows then.
+        """
         await self._runner.found_all.wait()
         self.disconnect()
-        self._send = send
+        self._send, self._show = send, show
         runner = self._runner
         send(
             Hello(
@@ -97,7 +104,7 @@ class Uplink:
 
     def disconnect(self) -> None:
         """The connection is gone."""
-        self._send = None
+        self._send = self._show = None
         self._sender.disconnected()
         if self._waking is not None:
             self._waking.cancel()
@@ -147,6 +154,10 @@ class Uplink:
         if not self._reading and (reader := self._readers.pop(pod, None)) is not None:
             reader.close()
         self._say(PodGone(pod=pod))
+
+    def _recorded(self, pod: PodId, offset: int, data: bytes) -> None:
+        if self._show is not None:
+            self._show(pod, offset, data)
 
     def _tape_grew(self, tended: Tended) -> None:
         self._sender.grew(tended.pod.id, tended.record_end, synced=tended.synced, complete=tended.complete)

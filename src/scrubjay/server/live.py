@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from scrubjay.ids import PodId
+from scrubjay.server.direct import encode_ws_frame
 from scrubjay.tape.format import BadRecord, Kind
 from scrubjay.tape.record import Record
 from scrubjay.tape.stream import RecordStream
@@ -59,8 +60,8 @@ class LivePod:
         self._kept_bytes = 0
         self._first = 0  # viewers whose cursor is before this have missed something
         self.end = 0  #: after the last record, or byte, that has come
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._batches: dict[int, tuple[int, list[str | bytes]]] = {}
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        self._batches: dict[int, tuple[int, list[bytes]]] = {}
         self._keyframe: LiveKeyframe | None = None
         self._taking: asyncio.Task[LiveKeyframe] | None = None
         self._tick_began = 0.0
@@ -151,32 +152,40 @@ class LivePod:
         self._tick_bytes += size
         self._tick_sends += 1
         if self._tick_bytes <= SMALL_BYTES and self._tick_sends <= SMALL_SENDS:
-            self.wake()
+            self._offer()
         elif self._tick is None:
             self._tick = loop.call_at(self._tick_began + TICK_S, self._wake_on_tick)
 
     def _wake_on_tick(self) -> None:
         self._tick = None
         self._tick_began, self._tick_bytes, self._tick_sends = asyncio.get_running_loop().time(), SMALL_BYTES, 0
-        self.wake()
+        self._offer()
+
+    def _offer(self) -> None:
+        """Let everybody who waits take what is new at once, or look."""
+        for future, take in list(self._waiting.items()):
+            if not take():
+                del self._waiting[future]
+                if not future.done():
+                    future.set_result(None)
 
     def wake(self) -> None:
         """Let everybody who waits look."""
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for future in waiting:
             if not future.done():
                 future.set_result(None)
 
-    async def wait(self, cursor: int) -> None:
-        """Return when there may be something after a cursor."""
+    async def wait(self, cursor: int, take: Callable[[], bool]) -> None:
+        """Return when there may be something after a cursor that ``take``, called for all that is new, does not."""
         if self._stream is None or cursor < self._first or (self._ends and self._ends[-1] > cursor):
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
+        self._waiting[future] = take
         try:
             await future
         finally:
-            self._waiting.discard(future)  # who leaves is not woken, for ever perhaps
+            self._waiting.pop(future, None)  # who leaves is not woken, for ever perhaps
 
     # What viewers ask.
 
@@ -190,8 +199,8 @@ class LivePod:
         if not self.viewers:
             self._begin_anew(self.end)
 
-    def since(self, cursor: int, *, catching_up: bool) -> tuple[int, list[str | bytes]] | None:
-        """Where the next cursor is and the messages up to it; None if a keyframe is due.
+    def since(self, cursor: int, *, catching_up: bool) -> tuple[int, list[bytes]] | None:
+        """Where the next cursor is and the frames up to it, ready to be sent to anybody; None if a keyframe is due.
 
         Who is ``catching_up`` has just been given one, and takes what came meanwhile, a portion at a time: while a
         busy pod's screen is drawn more may come than anybody else is allowed to be behind.
@@ -206,13 +215,14 @@ class LivePod:
             known = self._batches[cursor] = self._batch(start)
         return known if catching_up or known[0] == self._ends[-1] else None
 
-    def _batch(self, start: int) -> tuple[int, list[str | bytes]]:
+    def _batch(self, start: int) -> tuple[int, list[bytes]]:
         """A portion of the records from one on, and where it ends."""
         stop, size = start, 0
         while stop < len(self._records) and size <= BEHIND_BYTES:
             size += len(self._records[stop].payload)
             stop += 1
-        return self._ends[stop - 1], encode_records(self._records[start:stop])
+        messages = encode_records(self._records[start:stop])
+        return self._ends[stop - 1], [encode_ws_frame(message) for message in messages]
 
     async def keyframe(self) -> LiveKeyframe:
         """The screen to begin with; a recent one is given to all. PodUnwatchable if there is none."""

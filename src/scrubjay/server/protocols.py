@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -18,7 +19,9 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
+from websockets.http11 import Request
 
+from scrubjay.server.direct import DIRECT
 from scrubjay.server.limits import (
     FRAGMENTS_MAX,
     HEAD_MAX_BYTES,
@@ -33,6 +36,7 @@ from scrubjay.wire.viewer import LATE
 _SLICE_BYTES = 16 << 10  # parsed into frames at once; 256 KiB of empty ones would be 40,000 of them
 _SLICES_AT_ONCE = 4  # before others have their turn; libuv would read 32 times 256 KiB
 _RUNNER = "/api/v1/runner"
+_AT_ONCE_MAX = 64  # small messages of one read that do not take a turn of the loop each
 _LINGER_S = 300.0  # for who took nothing for long to learn that it was closed
 
 
@@ -190,6 +194,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._pending = bytearray()
         self._behind = False  # others have their turn before the rest of what has come
+        self._awaited = False  # the application waits for a message
+        self._taken_at_once = 0  # since others had their turn
+        self.on_bytes: Callable[[bytes], bool] | None = None
         self._rest: _Rest | None = None
 
     def data_received(self, data: bytes) -> None:
@@ -198,10 +205,40 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self._rest.take(data)
             return
         self._pending += data
+        self._taken_at_once = 0
         if self._behind:
             self.transport.pause_reading()
         else:
             self._feed()
+
+    def handle_connect(self, event: Request) -> None:
+        """The upgrade."""
+        super().handle_connect(event)
+        if self.response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+            cast(dict[str, object], self.scope.get("extensions"))[DIRECT] = self
+
+    def handle_bytes(self, event: Frame) -> None:
+        """A message of bytes, or its first fragment."""
+        # In order: only what the application waits for may go by its queue and its task.
+        in_order = self._awaited and self.queue.empty() and event.fin and not self.close_sent
+        if self.on_bytes is not None and in_order and self._taken_at_once < _AT_ONCE_MAX:
+            self._taken_at_once += 1
+            if self.on_bytes(bytes(event.data)):
+                return
+        super().handle_bytes(event)
+
+    def write(self, frame: bytes) -> bool:
+        """Send a whole frame at once; False if the other side has not taken what was sent before, or is gone."""
+        if not self.writable.is_set() or self.close_sent or self.transport.is_closing():
+            return False
+        self.transport.write(frame)
+        return True
+
+    async def until_writable(self) -> None:
+        """Return when the other side has taken enough of what was sent before; ClientDisconnected if it is gone."""
+        await self.writable.wait()
+        if self.close_sent or self.transport.is_closing():
+            raise ClientDisconnected
 
     def handle_cont(self, event: Frame) -> None:
         """Another fragment of a message."""
@@ -250,7 +287,11 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     async def receive(self) -> Any:
         """The next message, and room for those after it."""
-        message = await super().receive()
+        self._awaited = True
+        try:
+            message = await super().receive()
+        finally:
+            self._awaited = False
         self._feed()
         return message
 

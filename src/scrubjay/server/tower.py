@@ -323,6 +323,7 @@ class Tower:
         live = self._live.get(pod)
         if live is not None:
             live.wake()
+        self._drop_if_over(pod)
 
     def _forget(self, pod: PodId) -> None:
         self.pods.pop(pod, None)
@@ -342,9 +343,17 @@ class Tower:
             live = self._live[pod] = LivePod(pod, partial(self._live_keyframe, pod))
         return live
 
+    def _drop_if_over(self, pod: PodId) -> None:
+        """Keep nothing of a tape that is complete while nobody looks: its screen is made from what is kept."""
+        live = self._live.get(pod)
+        if live is not None and not live.viewers and not self._is_growing(pod):
+            del self._live[pod]
+
     def show(self, pod: PodId, offset: int, data: bytes, *, jump: bool = False) -> None:
         """Bytes of a tape, for whoever looks."""
         self.live(pod).show(offset, data, jump=jump)
+        if pod in self.pods:
+            self._drop_if_over(pod)
 
     def rewind(self, pod: PodId, offset: int) -> None:
         """A tape is here up to an offset, and more was shown perhaps."""
@@ -409,6 +418,7 @@ class Tower:
         peer = self.peers.get(known.runner) if known is not None else None
         if peer is not None:
             peer.watch(self.watched())
+        self._drop_if_over(pod)
 
     # Typing.
 

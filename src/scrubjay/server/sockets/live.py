@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 
+import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
-from scrubjay.errors import ScrubjayError
+from scrubjay.errors import CatalogUnavailable, ScrubjayError
 from scrubjay.fleet.access import Principal, may
 from scrubjay.fleet.keyboard import Grant
 from scrubjay.ids import PodId
+from scrubjay.server.direct import direct_of, encode_ws_frame
 from scrubjay.server.live import LivePod, PodUnwatchable
 from scrubjay.server.sockets.closing import close_quietly, principal_of, tower_of
 from scrubjay.server.tower import KnownPod, Tower, author_of
@@ -20,6 +22,8 @@ from scrubjay.wire import viewer as wire
 HELD_UP_S = 0.25  # a viewer that a message has waited for so long is slow, and not only late
 
 _numbers = count(1)
+
+log = structlog.get_logger()
 
 
 async def live_pod(websocket: WebSocket) -> None:
@@ -48,6 +52,7 @@ class _Viewer:
         after: int | None,
     ) -> None:
         self._socket, self._tower, self._principal = websocket, tower, principal
+        self._direct = direct_of(websocket)
         self._pod = PodId(known.report.id)
         self._live: LivePod = tower.live(self._pod)
         self._may_type = may_type
@@ -61,6 +66,7 @@ class _Viewer:
         """Serve until either side leaves."""
         self._live.enter()
         self._tower.watching_changed(self._pod)
+        self._direct.on_bytes = self._type_at_once
         try:
             async with asyncio.TaskGroup() as tasks:
                 showing = tasks.create_task(self._show())
@@ -71,6 +77,7 @@ class _Viewer:
         except* (WebSocketDisconnect, WebSocketDisconnected):
             pass
         finally:
+            self._direct.on_bytes = None
             self._live.leave()
             self._tower.give_keyboard(self._pod, self._holder)
             self._tower.watching_changed(self._pod)
@@ -84,12 +91,12 @@ class _Viewer:
             if batch is None:
                 await self._begin()
                 continue
-            self._cursor, messages = batch
-            for message in messages:
-                await self._send(message)
-            if not messages:
+            self._cursor, frames = batch
+            for frame in frames:
+                await self._write(frame)
+            if not frames:
                 self._catching_up = False
-                await self._live.wait(self._cursor)
+                await self._live.wait(self._cursor, self._take)
         await close_quietly(self._socket, wire.GONE, "the pod was deleted")
 
     async def _begin(self) -> None:
@@ -133,12 +140,26 @@ class _Viewer:
             name, epoch = (grant.name, grant.epoch) if grant is not None else (None, None)
             await self._send(wire.encode(wire.Keyboard(holder=name, mine=mine, epoch=epoch if mine else None)))
 
+    def _take(self) -> bool:
+        """Be shown at once what is new, if that is all there is to do and it takes it."""
+        batch = self._live.since(self._cursor, catching_up=False)
+        if batch is None or len(batch[1]) > 1:
+            return False
+        if batch[1] and not self._direct.write(batch[1][0]):
+            return False
+        self._cursor = batch[0]
+        return True
+
     async def _send(self, message: str | bytes) -> None:
+        await self._write(encode_ws_frame(message))
+
+    async def _write(self, frame: bytes) -> None:
         began = asyncio.get_running_loop().time()
-        if isinstance(message, bytes):
-            await self._socket.send_bytes(message)
-        else:
-            await self._socket.send_text(message)
+        while not self._direct.write(frame):
+            try:
+                await self._direct.until_writable()
+            except OSError as error:
+                raise WebSocketDisconnect from error
         # What it did not take is held by its connection only; nobody else has waited.
         if asyncio.get_running_loop().time() - began > HELD_UP_S:
             self._catching_up = False
@@ -153,15 +174,15 @@ class _Viewer:
             try:
                 data = message.get("bytes")
                 if data is not None:
-                    await self._type(data)
+                    self._type(data)
                 else:
                     await self._hear(wire.decode_from_viewer(message["text"]))
             except wire.BadMessage as error:
                 await close_quietly(self._socket, 1007, str(error)[:100])
                 return
             except _Forbidden:
-                await self._audit()
                 await close_quietly(self._socket, wire.FORBIDDEN, "this connection may only watch")
+                await self._audit()
                 return
             except ScrubjayError as error:
                 await self._refuse("input", error)
@@ -169,7 +190,7 @@ class _Viewer:
     async def _hear(self, message: wire.FromViewer) -> None:
         match message:
             case wire.Input():
-                await self._type(message.text.encode("utf-8", "surrogatepass"))
+                self._type(message.text.encode("utf-8", "surrogatepass"))
             case wire.Take():
                 self._require_role()
                 known = self._known()
@@ -186,7 +207,14 @@ class _Viewer:
                 signal = messages.Signal(pod=self._pod, signal=message.signal, author=author_of(self._principal))
                 await self._tower.ask(self._known(), signal)
 
-    async def _type(self, data: bytes) -> None:
+    def _type_at_once(self, data: bytes) -> bool:
+        try:
+            self._type(data)
+        except (ScrubjayError, wire.BadMessage, _Forbidden):
+            return False  # it is refused where everything is
+        return True
+
+    def _type(self, data: bytes) -> None:
         grant = self._require_keyboard()
         if len(data) > wire.INPUT_MAX_BYTES:
             raise wire.BadMessage(f"more than {wire.INPUT_MAX_BYTES} bytes were typed at once")
@@ -211,7 +239,10 @@ class _Viewer:
         await self._send(wire.encode(wire.Refusal(what=what, message=str(error), hint=hint)))
 
     async def _audit(self) -> None:
-        await self._tower.audit("input.refused", self._pod, self._principal)
+        try:
+            await self._tower.audit("input.refused", self._pod, self._principal)
+        except CatalogUnavailable as error:
+            log.warning("catalog.not_written", error=str(error))
 
 
 class _Forbidden(Exception):
