@@ -11,8 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 from websockets.asyncio.client import ClientConnection, connect
 
+from scrubjay.errors import KeeperRefused
 from scrubjay.ids import RunnerId, new_runner_id
+from scrubjay.server.peer import Peer
+from scrubjay.server.sockets.runner import OUTGOING_MAX_BYTES
+from scrubjay.server.tower import Tower
 from scrubjay.store.events import read_events
+from scrubjay.store.runners import list_runners
 from scrubjay.tape.record import Json
 from scrubjay.wire.messages import (
     PROTOCOL,
@@ -21,12 +26,14 @@ from scrubjay.wire.messages import (
     FromServer,
     Hello,
     Refused,
+    Type,
     Welcome,
     decode_from_server,
     encode,
 )
 from scrubjay.wire.messages import Answer as RunnerAnswer
 from server.house import Answer, RealServer
+from server.link import until
 
 pytestmark = pytest.mark.anyio
 
@@ -35,11 +42,14 @@ _JSON = ("Content-Type", "application/json")
 
 @asynccontextmanager
 async def _join(
-    server: RealServer, token: str, runner: RunnerId
+    server: RealServer, token: str, runner: RunnerId, *, max_queue: int = 16
 ) -> AsyncGenerator[tuple[ClientConnection, FromServer]]:
     """Say hello; the connection, and the first word of the server."""
     url = f"ws://127.0.0.1:{server.house.port}/api/v1/runner"
-    async with connect(url, additional_headers={"Authorization": f"Bearer {token}"}, compression=None) as connection:
+    headers = {"Authorization": f"Bearer {token}"}
+    async with connect(
+        url, additional_headers=headers, compression=None, max_queue=max_queue, close_timeout=1
+    ) as connection:
         hello = Hello(protocol=PROTOCOL, version="0", runner=runner, name="box", host="box")
         await connection.send(encode(hello))
         message = await asyncio.wait_for(connection.recv(), 10)
@@ -113,3 +123,44 @@ async def _asked(connection: ClientConnection) -> Ask:
         assert isinstance(message, bytes)
         if isinstance(said := decode_from_server(message), Ask):
             return said
+
+
+async def test_a_runner_that_takes_nothing_is_not_typed_to_without_end(server: RealServer) -> None:
+    tower, runner = server.app.state.tower, new_runner_id()
+    assert isinstance(tower, Tower)
+    keys = Type(pod="p" * 26, data=bytes(64 << 10), author="operator:ann")
+    async with _join(server, await server.house.token("runner"), runner, max_queue=1) as (connection, _):
+        peer, typed = tower.peers[runner], 0
+        while _is_told(peer, keys):
+            typed += 1
+            assert typed * len(keys.data) < 4 * OUTGOING_MAX_BYTES
+            await asyncio.sleep(0)
+
+        for _ in range(typed):
+            assert (await _asked(connection)).request == keys
+        await until(lambda: _is_told(peer, keys), "there is room again")
+        assert (await _asked(connection)).request == keys
+
+
+def _is_told(peer: Peer, request: Type) -> bool:
+    try:
+        peer.tell(request)
+    except KeeperRefused:
+        return False
+    return True
+
+
+async def test_a_runner_that_takes_nothing_of_what_must_be_said_is_hung_up_on(server: RealServer) -> None:
+    tower, runner = server.app.state.tower, new_runner_id()
+    assert isinstance(tower, Tower)
+    pods = tuple(f"{number:026d}" for number in range(20_000))
+    with capture_logs():
+        async with _join(server, await server.house.token("runner"), runner, max_queue=1):
+            peer, said = tower.peers[runner], 0
+            while runner in tower.peers:
+                peer.watch(pods)
+                said += 27 * len(pods)
+                assert said < 8 * OUTGOING_MAX_BYTES
+                await asyncio.sleep(0.001)
+    [row] = [found for found in await server.house.database.read(list_runners) if found.id == runner]
+    assert row.reason == "it has not taken 16 MiB that were said to it"

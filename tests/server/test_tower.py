@@ -183,6 +183,28 @@ async def test_who_looks_goes_on_with_what_a_runner_that_lost_power_records_now(
     assert live.end == kept
 
 
+async def test_nothing_is_held_of_a_pod_whose_tape_is_complete_once_nobody_looks(
+    control: Control, tmp_path: Path
+) -> None:
+    tower, report, linked = control.tower, report_of(), control.link()
+    pod = PodId(report.id)
+    await linked.introduce(report)
+    await _show_more_than_is_kept(linked, pod, tmp_path / "runner")
+    live = tower.live(pod)
+    live.enter()
+
+    linked.peer.hear(PodChanged(pod=report_of(pod, process="exited", complete=True)))
+    await until(lambda: tower.pods[pod].over, "it has ended")
+    tower.watching_changed(pod)
+    assert tower.live_pods() == [live]
+
+    live.leave()
+    tower.watching_changed(pod)
+    assert tower.live_pods() == []
+    tower.show(pod, 5000, b"late", jump=False)
+    assert tower.live_pods() == []
+
+
 # Who types.
 
 
