@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -133,6 +134,19 @@ async def test_more_keys_than_are_taken_at_once_arrive_whole_and_in_order(machin
         await viewer.until(lambda: b"got " + b"".join(keys) in viewer.output)
 
     assert b"".join(data for _, data, _ in _typed(pod)) == b"".join(keys) + b"\n"
+
+
+async def test_a_pod_that_another_server_has_let_people_type_into_is_typed_into(machine: Machine) -> None:
+    pod = await machine.start(*_SHELL, name="moved")
+    with pod.connect() as keeper:
+        keeper.ask({"do": "write", "author": "operator:before", "epoch": 1_000_000}, b"before\n")
+    async with machine.look(_live(pod)) as viewer:
+        epoch = await viewer.take_keyboard()
+        await viewer.say(b"after\n")
+        await viewer.until(lambda: b"got after" in viewer.output)
+
+    (taken,) = await machine.events(pod, "keyboard.taken")
+    assert cast(Json, taken["data"])["epoch"] == epoch > 1_000_000
 
 
 async def test_who_leaves_gives_the_keyboard_back(machine: Machine) -> None:

@@ -22,6 +22,7 @@ class Keyboards:
 
     def __init__(self) -> None:
         self._grants: dict[PodId, Grant] = {}
+        self._last_epochs: dict[PodId, int] = {}
 
     def holder(self, pod: PodId) -> Grant | None:
         """Who may type now."""
@@ -32,6 +33,16 @@ class Keyboards:
         grant = self._grants.get(pod)
         if grant is not None and grant.holder != holder and not takeover:
             raise KeyboardHeld(grant.name)
+
+    def next_epoch(self, pod: PodId, wall_us: int) -> int:
+        """The epoch of a grant that is made now.
+
+        From the clock, not a count of ours: a pod may have been typed into by another server, or before its catalog was
+        lost, and takes nothing of an earlier epoch.
+        """
+        epoch = max(wall_us, self._last_epochs.get(pod, 0) + 1)
+        self._last_epochs[pod] = epoch
+        return epoch
 
     def grant(self, pod: PodId, holder: str, name: str, epoch: int) -> None:
         """Let somebody type. Grants may be decided in one order and made in another: the highest epoch stays."""
@@ -57,3 +68,4 @@ class Keyboards:
     def forget(self, pod: PodId) -> None:
         """A pod is gone."""
         self._grants.pop(pod, None)
+        self._last_epochs.pop(pod, None)

@@ -426,16 +426,16 @@ class Tower:
         """Let somebody type into a pod; KeyboardHeld if somebody else does. Returns the epoch of the grant."""
         pod = PodId(known.report.id)
         self.keyboards.require_free(pod, holder, takeover=takeover)
-        data: Json = {"by": principal.name, "principal": principal.id, "takeover": takeover}
-        event = await self.database.write(
-            partial(append_event, kind="keyboard.taken", wall_us=self.clock.wall_us(), pod=pod, data=data)
-        )
+        wall_us = self.clock.wall_us()
+        epoch = self.keyboards.next_epoch(pod, wall_us)
+        data: Json = {"by": principal.name, "principal": principal.id, "takeover": takeover, "epoch": epoch}
+        await self.database.write(partial(append_event, kind="keyboard.taken", wall_us=wall_us, pod=pod, data=data))
         if pod not in self.pods:
             raise NoSuchPod(known.report.name)
         self.keyboards.require_free(pod, holder, takeover=takeover)  # somebody else may have been quicker
-        self.keyboards.grant(pod, holder, principal.name, event.number)
+        self.keyboards.grant(pod, holder, principal.name, epoch)
         self.live(pod).wake()
-        return event.number
+        return epoch
 
     def give_keyboard(self, pod: PodId, holder: str) -> None:
         """Somebody has finished typing, or is gone."""
