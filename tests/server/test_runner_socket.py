@@ -25,6 +25,7 @@ from scrubjay.wire.messages import (
     Fault,
     FromServer,
     Hello,
+    PodChanged,
     Refused,
     Type,
     Welcome,
@@ -33,7 +34,7 @@ from scrubjay.wire.messages import (
 )
 from scrubjay.wire.messages import Answer as RunnerAnswer
 from server.house import Answer, RealServer
-from server.link import until
+from server.link import report_of, until
 
 pytestmark = pytest.mark.anyio
 
@@ -164,3 +165,27 @@ async def test_a_runner_that_takes_nothing_of_what_must_be_said_is_hung_up_on(se
                 await asyncio.sleep(0.001)
     [row] = [found for found in await server.house.database.read(list_runners) if found.id == runner]
     assert row.reason == "it has not taken 16 MiB that were said to it"
+
+
+async def test_a_start_that_was_done_is_answered_though_its_runner_is_away(server: RealServer) -> None:
+    operator, pod = await server.house.bearer(), report_of()
+    key = ("Idempotency-Key", "away")
+
+    async def start() -> Answer:
+        body = json.dumps({"command": ["cat"]}).encode()
+        return await server.house.ask("POST", "/api/v1/pods", operator, key, _JSON, body=body)
+
+    async with _join(server, await server.house.token("runner"), new_runner_id()) as (connection, _):
+        asking = asyncio.create_task(start())
+        ask = await _asked(connection)
+        result: Json = {"id": pod.id, "name": pod.name, "session": pod.session}
+        await connection.send(encode(PodChanged(pod=pod)))
+        await connection.send(encode(RunnerAnswer(re=ask.id, result=result)))
+        first = await asking
+    tower = server.app.state.tower
+    await until(lambda: not tower.peers, "the runner is gone")
+
+    again = await start()
+
+    assert (first.status, again.status) == (201, 201)
+    assert first.json == again.json == result

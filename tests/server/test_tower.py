@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replay.recorded import head, output
-from scrubjay.errors import CatalogUnavailable, KeyboardHeld, NoSuchPod
+from scrubjay.errors import CatalogUnavailable, KeeperRefused, KeyboardHeld, NoSuchPod
 from scrubjay.fleet.access import Principal
 from scrubjay.ids import PodId, new_runner_id
 from scrubjay.server.rest.once import once
@@ -17,7 +17,17 @@ from scrubjay.store.events import read_events
 from scrubjay.store.pods import list_pods
 from scrubjay.tape.raw_bytes import read_bytes
 from scrubjay.tape.record import Json
-from scrubjay.wire.messages import Diverged, Found, Offer, PodChanged, PodGone, Progress, Restart, TapeBytes
+from scrubjay.wire.messages import (
+    Diverged,
+    Found,
+    ListWorktrees,
+    Offer,
+    PodChanged,
+    PodGone,
+    Progress,
+    Restart,
+    TapeBytes,
+)
 from server.link import Control, LinkedRunner, open_control, report_of, until
 from tape.tapes import make_tape
 
@@ -237,3 +247,19 @@ async def test_nobody_gets_the_keyboard_of_a_pod_that_is_deleted_meanwhile(contr
 
     assert control.tower.keyboards.holder(PodId(report.id)) is None
     assert control.tower.live_pods() == []
+
+
+# What runners are asked.
+
+
+async def test_who_asks_a_runner_whose_connection_has_ended_is_told_so_at_once(control: Control) -> None:
+    linked = control.link()
+    await linked.introduce()
+    asked = asyncio.create_task(linked.peer.ask(ListWorktrees()))
+    await linked.asked()
+
+    await linked.leave()
+
+    for ask in (asked, linked.peer.ask(ListWorktrees())):
+        with pytest.raises(KeeperRefused, match="was lost"):
+            await asyncio.wait_for(ask, 5)

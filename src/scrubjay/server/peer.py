@@ -369,6 +369,8 @@ class Peer:
 
     async def ask(self, request: Request, *, timeout_s: float = ANSWER_WITHIN_S) -> Json:
         """Have something done and return the answer; a ScrubjayError says why not."""
+        if self._ended:
+            raise self._lost()
         self._last_ask += 1
         number = self._last_ask
         future: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
@@ -418,4 +420,9 @@ class Peer:
         asked, self._asked = self._asked, {}
         for future in asked.values():
             if not future.done():
-                future.set_exception(KeeperRefused(f"the connection to runner {self.name!r} was lost"))
+                future.set_exception(self._lost())
+
+    def _lost(self) -> KeeperRefused:
+        return KeeperRefused(
+            f"the connection to runner {self.name!r} was lost", hint="it comes back by itself: try again"
+        )

@@ -79,8 +79,11 @@ async def start(
         cols=wanted.cols,
         rows=wanted.rows,
     )
-    peer = tower.choose_runner(wanted.runner)
-    answer = await once(tower, asker, idempotency_key, lambda: peer.ask(request, timeout_s=CLONE_WITHIN_S))
+
+    async def carry_out() -> Json:
+        return await tower.choose_runner(wanted.runner).ask(request, timeout_s=CLONE_WITHIN_S)
+
+    answer = await once(tower, asker, idempotency_key, carry_out)
     await tower.until_known(PodId(str(answer["id"])))
     return models.Started(id=str(answer["id"]), name=str(answer["name"]), session=str(answer["session"]))
 
