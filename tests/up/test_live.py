@@ -269,14 +269,17 @@ async def test_what_is_no_message_closes_the_connection(machine: Machine, nonsen
 async def test_many_viewers_who_come_at_once_share_one_keyframe_and_see_the_same(machine: Machine) -> None:
     pod = await machine.start(*_SHELL, name="crowd")
 
+    all_look = asyncio.Barrier(41)
+
     async def join() -> Onlooker:
         async with machine.look(_live(pod)) as viewer:
             await viewer.until(lambda: viewer.keyframes)
+            await all_look.wait()
             await viewer.until(lambda: b"got all" in viewer.output)
             return viewer
 
     viewers = [asyncio.create_task(join()) for _ in range(40)]
-    await machine.until(lambda: machine.server.tower.viewers(pod.id) == 40, "all look")
+    await all_look.wait()
     await machine.post(f"/api/v1/pods/{pod.id}/input", {"text": "all", "enter": True})
     seen = await asyncio.gather(*viewers)
 
