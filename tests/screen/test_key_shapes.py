@@ -10,7 +10,7 @@ from canaries import Canary, make_canaries
 from corpus import Output, recordings
 from scrubjay.screen.ghostty import Terminal
 from scrubjay.screen.key_shapes import KeyedLines, find_keys, mask_full_rows, mask_keys, mask_rows
-from scrubjay.screen.masked import MaskedOutput, mask_picture, mask_snapshot
+from scrubjay.screen.masked import mask_picture, mask_snapshot
 from scrubjay.screen.picture import Line
 from scrubjay.screen.snapshot import read_snapshot
 from scrubjay.screen.vt import encode_vt
@@ -229,41 +229,6 @@ def test_a_screen_is_rebuilt_without_its_keys_and_goes_on_as_before() -> None:
     assert LONG[7:30] not in _text(again.lines)
     assert _text(again.lines).endswith("after more")
     assert again.cursor.x == mask_picture(state.picture()).cursor.x + len(" more")
-
-
-# In output.
-
-
-def test_live_output_hides_a_key_wherever_it_is_cut() -> None:
-    data = f"a {TOKEN} \x1b[1m{LONG}\x1b[0m b\r\n".encode()
-    for cut in range(len(data) + 1):
-        masked = MaskedOutput()
-
-        shown = (masked.feed(data[:cut]) + masked.feed(data[cut:]) + masked.flush()).decode()
-
-        assert TOKEN not in shown
-        assert LONG not in shown
-        assert len(shown) == len(data)
-
-
-def test_live_output_keeps_back_only_what_may_be_the_beginning_of_a_key() -> None:
-    masked = MaskedOutput()
-
-    assert masked.feed(b"$ ls -la") == b"$ ls -la"
-    assert not masked.holding
-    assert masked.feed(b" ghp_abc") == b" "
-    assert masked.holding
-    assert masked.flush() == b"ghp_abc"
-    assert masked.feed(b" and so on") == b" and so on"
-
-
-def test_live_output_that_comes_byte_by_byte_hides_a_key() -> None:
-    masked = MaskedOutput()
-
-    shown = b"".join([masked.feed(bytes([code])) for code in f"key {TOKEN} end\r\n".encode()]).decode()
-
-    assert TOKEN[8:] not in shown
-    assert shown.endswith(" end\r\n")
 
 
 # In recordings of real agents, which hold no key.
