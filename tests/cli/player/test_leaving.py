@@ -9,6 +9,8 @@ import shlex
 import signal
 import sys
 import termios
+import time
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +98,25 @@ def test_a_window_that_closes_ends_the_player(jay: Jay) -> None:
 
         status = jay.wait_for(lambda: os.waitpid(pid, os.WNOHANG)[0])
         assert status == pid
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.5, 0.8, 1.1])
+def test_a_window_that_closes_ends_a_player_that_is_not_told(jay: Jay, delay_s: float) -> None:
+    argv = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *jay.argv, "replay", "ten"]
+    with Terminal(argv, jay.env) as terminal:
+        if delay_s:
+            # At any time of its start, which takes about as long.
+            time.sleep(delay_s)
+        else:
+            terminal.read_until(b" / 0:10")
+        workers = Path(f"/proc/{terminal.pid}/task/{terminal.pid}/children").read_text().split()
+        terminal.hang_up()
+
+        def ended() -> bool:
+            return os.waitid(os.P_PID, terminal.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+        jay.wait_for(ended)
+        jay.wait_for(lambda: not any(Path("/proc", worker).exists() for worker in workers))
 
 
 def test_the_shell_can_have_the_terminal_for_a_while(jay: Jay) -> None:

@@ -16,6 +16,7 @@ from textual.worker import WorkerFailed
 
 from scrubjay.cli.player.bars import StatusBar, TimelineBar
 from scrubjay.cli.player.film import Film, Found, Tools
+from scrubjay.cli.player.hang_up import end_with_terminal
 from scrubjay.cli.player.help import Help
 from scrubjay.cli.player.projector import Projector, View
 from scrubjay.cli.player.prompt import Prompt
@@ -51,6 +52,7 @@ class Start:
 
 def play(player: Player) -> int:
     """Run it to its end and give the terminal back; the exit code. What made it fail is raised."""
+    end_with_terminal(sys.stdin.fileno())
     player.run()
     # Textual leaves the mouse counting in pixels where a terminal can; the next program would be surprised.
     sys.stderr.write("\x1b[?1016l")
