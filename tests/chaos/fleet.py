@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ from chaos.machine import (
     command_of,
     environment_of,
     eventually,
+    hurry,
     is_alive,
     kill,
     pids,
@@ -51,7 +52,7 @@ _KEEPER = b"keeper/__main__.py"
 _AT_ONCE = 4  # pods started at a time; more only wait for each other on two cores
 _CLI_TIMEOUT_S = 30.0
 _END_S = 15.0
-_SEALED_S = 60.0  # sealing takes only the time nothing else wants
+_SEALED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,11 +340,30 @@ class Fleet:
 
     def assert_clean(self, *members: Member) -> None:
         """Wait until the tapes of pods that have ended were sealed by themselves; then ``verify`` calls them clean."""
-        for member in members:
-            # Not before: a tape that is verified while it is sealed may be called unanchored.
-            eventually(lambda: member.sealed, f"{member.name} was sealed", within_s=_SEALED_S)  # noqa: B023
+        # Not before: a tape that is verified while it is sealed may be called unanchored.
+        self.await_sealed(*members)
         names = [member.name for member in members]
         assert self.cli("verify", *names).stdout == "".join(f"{name}: clean\n" for name in names)
+
+    def await_sealed(self, *members: Member) -> None:
+        """Return when the tapes of pods were sealed by themselves."""
+        for member in members:
+            self.eventually(lambda: member.sealed, f"{member.name} was sealed", within_s=_SEALED_S)  # noqa: B023
+
+    def eventually(self, condition: Callable[[], object], what: str, *, within_s: float) -> None:
+        """Wait until something is so that sealers are needed for, or in the way of; they hurry meanwhile."""
+
+        def is_so() -> bool:
+            if condition():
+                return True
+            self._hurry()
+            return False
+
+        eventually(is_so, what, within_s=within_s)
+
+    def _hurry(self) -> None:
+        for pid in self.processes():
+            hurry(pid)
 
     def close(self) -> None:
         """End everything, and see to it that nothing is left; what should have ended by itself is a failure."""
@@ -362,12 +382,14 @@ class Fleet:
             deadline = time.monotonic() + _END_S
             while self.processes() and time.monotonic() < deadline:
                 for pid in self._sealers():
-                    kill(pid)  # it would be done some time, at the pace of what takes only idle time
+                    hurry(pid)  # dying takes time too
+                    kill(pid)
                 time.sleep(0.01)
         finally:
             # A sealer between fork and exec has no command yet; whatever was not seen above is ended here.
             found = {pid: command_of(pid) for pid in self.processes()}
             for pid in found:
+                hurry(pid)
                 kill(pid)
             left = {
                 pid: command.replace(b"\0", b" ").decode("utf-8", "replace")
@@ -375,6 +397,7 @@ class Fleet:
                 if command and self._sealing not in command
             }
         assert not left, f"processes of the fleet were left: {left}"
+        self.eventually(lambda: not self.processes(), "what was killed is gone", within_s=_END_S)
         eventually(lambda: not self._sockets & unix_sockets(), "its sockets are gone", within_s=1)
         eventually(lambda: not self._held_terminals(), "its terminals are gone", within_s=1)
 

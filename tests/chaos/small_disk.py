@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from chaos.machine import descriptors_of, hurry, is_alive, pids, takes_idle_time
+
+_IDLERS_S = 20.0
 _FILLER_BYTES = 64 << 10
 
 
@@ -48,7 +52,25 @@ def mount_small_disk(path: Path, *, size: str) -> Generator[SmallDisk]:
     try:
         yield SmallDisk(path)
     finally:
+        _await_idlers(path)
         if subprocess.run(["umount", str(path)], check=False).returncode != 0:
             # Whoever still uses it is a failure, but not one that may leave a mount behind.
             subprocess.run(["umount", "-l", str(path)], check=True)
             pytest.fail(f"{path} was still in use")
+
+
+def _await_idlers(path: Path) -> None:
+    """Wait for indexers and sealers that have outlived their server or keeper, and end by themselves."""
+    idlers = [pid for pid in pids() if takes_idle_time(pid) and _uses(pid, path)]
+    for pid in idlers:
+        hurry(pid)
+    deadline = time.monotonic() + _IDLERS_S
+    while any(is_alive(pid) and _uses(pid, path) for pid in idlers) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _uses(pid: int, path: Path) -> bool:
+    try:
+        return any(Path(target).is_relative_to(path) for target in descriptors_of(pid).values())
+    except OSError:  # it has ended
+        return False

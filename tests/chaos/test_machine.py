@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from chaos.machine import eventually, is_alive, kill
+from chaos.machine import eventually, hurry, is_alive, kill, takes_idle_time
+from chaos.small_disk import mount_small_disk
 
 
 @pytest.mark.parametrize("pid", [0, 1, -1, -os.getpgrp()])
@@ -33,3 +35,32 @@ def test_one_process_is_signalled_and_one_that_is_gone_is_no_error() -> None:
 def test_waiting_in_vain_says_what_for() -> None:
     with pytest.raises(AssertionError, match=r"not within 0.01 s: pigs fly"):
         eventually(lambda: False, "pigs fly", within_s=0.01)
+
+
+def test_who_takes_only_idle_time_can_be_made_to_hurry() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
+        assert takes_idle_time(process.pid)
+        hurry(process.pid)
+        assert not takes_idle_time(process.pid)
+        kill(process.pid)
+
+    hurry(process.pid)
+
+
+def test_a_disk_is_not_taken_from_who_takes_only_idle_time_and_is_about_to_end(tmp_path: Path) -> None:
+    with mount_small_disk(tmp_path / "disk", size="1m") as disk:
+        process = subprocess.Popen(
+            ["sh", "-c", "exec 3> file; echo; read -r _; sleep 0.5"],
+            cwd=disk.path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.read(1)
+        process.stdin.close()  # as an indexer whose server is gone
+
+    assert process.wait(5) in (0, 1)
+    process.stdout.close()

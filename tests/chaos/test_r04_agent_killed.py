@@ -19,7 +19,7 @@ def _assert_closed(fleet: Fleet, member: Member) -> None:
     """Nothing runs, everything is sealed by itself, and the tape is clean."""
     eventually(lambda: not member.pod.alive, "the keeper has ended", within_s=10)
     fleet.assert_clean(member)
-    eventually(lambda: not fleet.processes(member), "no process is left", within_s=10)
+    fleet.eventually(lambda: not fleet.processes(member), "no process is left", within_s=10)
     assert member.records()[-1].kind == Kind.SEAL
     assert len(member.records(Kind.EXIT)) == 1
 

@@ -70,7 +70,7 @@ def _kill(fleet: Fleet, member: Member, tmp_path: Path, seed: int) -> _Outcome:
     with tampered(member.keeper_pid, tmp_path / f"strace{seed}", trace=call, inject=[fault]):
         kill(member.agent_pid, signal.SIGUSR1)
         acknowledged = _mark_until_it_dies(member)
-    eventually(lambda: not fleet.processes(member), "nothing of the pod is left", within_s=10)
+    fleet.eventually(lambda: not fleet.processes(member), "nothing of the pod is left", within_s=10)
 
     numbers, violations = _inspect(member, acknowledged)
     fleet.members.remove(member)

@@ -113,7 +113,7 @@ def test_r11_while_the_disk_is_full_pods_are_listed_and_deleted_and_typing_is_re
     fleet: Fleet, disk: SmallDisk
 ) -> None:
     ended = fleet.start("ended", "echo", "hello")
-    eventually(lambda: not ended.pod.alive and ended.sealed, "it has ended", within_s=20)
+    fleet.eventually(lambda: not ended.pod.alive and ended.sealed, "it has ended", within_s=20)
     member = fleet.metronome("m", *_BEAT)
 
     disk.fill()
@@ -171,7 +171,7 @@ def test_r11_a_pod_started_on_a_full_disk_runs_or_fails_in_one_line_and_leaves_n
     fleet: Fleet, disk: SmallDisk, leave_bytes: int
 ) -> None:
     first = fleet.start("first", "echo", "hello")
-    eventually(lambda: not first.pod.alive and not fleet.processes(first), "it has ended", within_s=20)
+    fleet.eventually(lambda: not first.pod.alive and not fleet.processes(first), "it has ended", within_s=20)
     before = _tree(disk.path)
 
     disk.fill(leave_bytes=leave_bytes)
@@ -180,7 +180,7 @@ def test_r11_a_pod_started_on_a_full_disk_runs_or_fails_in_one_line_and_leaves_n
     if started.returncode != 0 or leave_bytes == 0:
         assert started.returncode == 1
         assert re.fullmatch(r"scrubjay: .*[Nn]o space left.*\n", started.stderr)
-        eventually(lambda: _processes(fleet) == [], "no process is left", within_s=2)
+        fleet.eventually(lambda: _processes(fleet) == [], "no process is left", within_s=2)
         assert _tree(disk.path) == before | {"filler"}
     else:
         assert _describe_name(fleet, "m") in ("running", "paused: disk full")
@@ -208,7 +208,7 @@ def test_r11_a_keeper_killed_while_paused_loses_nothing_it_acknowledged(fleet: F
     shown = _numbers_written(member.pod.tape())
 
     kill(member.keeper_pid)
-    eventually(lambda: not fleet.processes(member), "nothing of the pod is left", within_s=5)
+    fleet.eventually(lambda: not fleet.processes(member), "nothing of the pod is left", within_s=5)
 
     assert "torn" in fleet.cli("verify", "m", expect=1).stdout
     assert member.labels() == ["acknowledged"]

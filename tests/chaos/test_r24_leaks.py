@@ -60,7 +60,9 @@ def test_r24_starting_and_stopping_pods_leaves_nothing_behind(fleet: Fleet) -> N
         list(threads.map(start_and_stop, range(pods)))
 
     assert len(keepers) == pods + 1
-    eventually(lambda: not fleet.processes(), "no process of the pods is left, nor a sealer", within_s=sized(60, 600))
+    fleet.eventually(
+        lambda: not fleet.processes(), "no process of the pods is left, nor a sealer", within_s=sized(60, 600)
+    )
     eventually(lambda: children_of(os.getpid()) == children, "no child is left, not even a zombie", within_s=5)
     assert descriptors_of(os.getpid()).keys() == descriptors.keys()
     eventually(lambda: not sockets & unix_sockets(), "their sockets are gone", within_s=5)
@@ -82,7 +84,7 @@ def test_r24_a_pod_can_be_deleted_while_its_sealer_is_at_work(fleet: Fleet) -> N
             adding.result()
 
     assert home.pods() == []
-    eventually(lambda: not fleet.processes(), "nothing of the pods is left", within_s=20)
+    fleet.eventually(lambda: not fleet.processes(), "nothing of the pods is left", within_s=20)
     assert [path for path in fleet.data.rglob("*") if path.name not in ("lock", "pods", "staging")] == []
 
 
@@ -101,7 +103,7 @@ def test_r24_a_directory_full_of_dead_keepers_is_listed_at_once(fleet: Fleet) ->
     statuses = [pod.observe().live or {} for pod in pods]
     for status in statuses:
         kill(int(str(status["keeper_pid"])))
-    eventually(lambda: not fleet.processes(), "nothing of the pods is left", within_s=20)
+    fleet.eventually(lambda: not fleet.processes(), "nothing of the pods is left", within_s=20)
     stale = [path for path in fleet.data.rglob("keeper.sock") if path.is_socket()]
 
     began = time.monotonic()

@@ -65,7 +65,7 @@ def test_r24_pods_that_are_started_stopped_and_deleted_leave_a_server_as_it_was(
     print(f"before {_PODS} pods {before}, after {_footprint(up)}, memory {grown:+} KiB")
     assert up.pods() == {}
     assert grown <= _GROWTH_KIB
-    eventually(lambda: _left(fleet) == [], "no process of a pod is left", within_s=20)
+    fleet.eventually(lambda: _left(fleet) == [], "no process of a pod is left", within_s=20)
     assert [path.name for folder in ("pods", "staging") for path in (fleet.data / folder).iterdir()] == []
 
 
@@ -91,7 +91,7 @@ def test_r24_a_server_that_finds_dead_pods_declares_them_lost_at_once(fleet: Fle
         pods = list(threads.map(_start, [fleet] * _DEAD))
     for pod in pods:
         kill(int(str((pod.observe().live or {})["keeper_pid"])))
-    eventually(lambda: not fleet.processes(), "nothing of the pods is left", within_s=20)
+    fleet.eventually(lambda: not fleet.processes(), "nothing of the pods is left", within_s=20)
     assert sum(path.is_socket() for path in fleet.data.rglob("keeper.sock")) == _DEAD
     up = fleet.up()
     began = time.monotonic()

@@ -57,7 +57,7 @@ def _end(fleet: Fleet, member: Member) -> None:
     _type(member, b"end\r")
     eventually(lambda: not member.pod.alive, "it has ended", within_s=30)
     fleet.cli("seal", member.name, within_s=120)  # not at the pace of what takes only idle time
-    eventually(lambda: member.sealed, "it was sealed", within_s=60)
+    fleet.await_sealed(member)
     fleet.cli("reindex", "--all", within_s=120)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from chaos.fleet import Fleet, Member, open_fleet
-from chaos.machine import eventually
 from scrubjay.keeper.clients import peer
 from scrubjay.keeper.protocol import encode_frame
 
@@ -46,7 +45,7 @@ def test_folders_are_0700_and_files_and_the_socket_0600(fleet: Fleet) -> None:
         os.umask(before)
     running = _modes(fleet.data)
     fleet.finish(member)
-    eventually(lambda: member.sealed, "the tape was sealed", within_s=20)
+    fleet.await_sealed(member)
 
     for modes in (running, _modes(fleet.data)):
         for name, mode in modes.items():

@@ -97,7 +97,9 @@ def test_a_follower_that_stops_reading_for_a_while_misses_nothing(fleet: Fleet) 
 def test_a_follower_is_told_to_read_sealed_segments_from_their_files(fleet: Fleet) -> None:
     code = "import os, tty; tty.setraw(1)\nfor _ in range(18): os.write(1, bytes(1 << 20))\nos.read(0, 1)"
     member = fleet.start("m", sys.executable, "-I", "-S", "-c", code)
-    eventually(lambda: member.segments(".sealed") and len(member.segments(".raw")) == 1, "one is sealed", within_s=30)
+    fleet.eventually(
+        lambda: member.segments(".sealed") and len(member.segments(".raw")) == 1, "one is sealed", within_s=30
+    )
 
     with member.pod.connect() as keeper:
         keeper.send({"do": "follow", "from": 0})
