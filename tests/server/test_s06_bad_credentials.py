@@ -7,9 +7,12 @@ import hashlib
 
 import pytest
 from sqlalchemy import Connection, text
+from starlette.types import Message
 
 from fake_clock import FakeClock
+from scrubjay.fleet.access import Principal
 from scrubjay.server.credentials import BROWSER_S, LOGIN_S, cookie_name
+from scrubjay.server.open_connections import OpenConnection, OpenConnections
 from server.frames import RawSocket
 from server.house import House, hang_up, read_answer
 
@@ -247,6 +250,51 @@ async def test_s6_what_was_revoked_behind_the_guards_back_is_closed_too(house: H
     assert await by_cookie.closed(within_s=_CLOSED_S) == 4401
     await by_token.hang_up()
     await by_cookie.hang_up()
+
+
+async def test_s6_one_connection_that_cannot_be_closed_keeps_no_other_open() -> None:
+    somebody, connections, closed, aborted = (
+        Principal("token:x", "viewer", "x"),
+        OpenConnections(),
+        list[int](),
+        list[str](),
+    )
+
+    async def take(message: Message) -> None:
+        closed.append(message["code"])
+
+    async def has_closed(_message: Message) -> None:
+        raise RuntimeError("Unexpected ASGI message 'websocket.close', after sending 'websocket.close'")
+
+    both = [
+        OpenConnection(somebody, send, lambda: aborted.append("hung up"), websocket=True) for send in (has_closed, take)
+    ]
+    with connections.holding(both[0]), connections.holding(both[1]):
+        assert await connections.close(somebody.id, code=4401, reason="ended") == 2
+
+    assert (closed, aborted) == ([4401], ["hung up"])
+
+
+async def test_s6_the_watch_goes_on_when_it_fails_for_one(
+    timed_house: House, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials = timed_house.gate.credentials
+    still_good, odd = credentials.still_good, await timed_house.token("viewer")
+    token = await timed_house.token("viewer", expires_us=clock.wall_us() + 10_000_000)
+    by_odd = await RawSocket.open(timed_house.port, _LIVE, _bearer(odd))
+    by_token = await RawSocket.open(timed_house.port, _LIVE, _bearer(token))
+
+    async def fail_for_one(principal: Principal) -> bool:
+        if principal.id == f"token:{odd.split('_')[1]}":
+            raise RuntimeError("nobody has thought of this")
+        return await still_good(principal)
+
+    monkeypatch.setattr(credentials, "still_good", fail_for_one)
+    clock.advance(11)
+
+    assert await by_token.closed(within_s=_CLOSED_S) == 4401
+    await by_token.hang_up()
+    await by_odd.hang_up()
 
 
 async def test_s6_a_credential_that_expires_closes_what_it_has_open(timed_house: House, clock: FakeClock) -> None:

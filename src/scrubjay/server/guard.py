@@ -82,11 +82,12 @@ class Guard:
             await asyncio.sleep(RECHECK_S)
             for principal in self._gate.connections.principals():
                 try:
-                    good = await self._gate.credentials.still_good(principal)
+                    if not await self._gate.credentials.still_good(principal):
+                        await self._gate.put_out(principal.id, reason="ended")
                 except CatalogError:
                     break  # nothing can be said now; those who come new are refused meanwhile
-                if not good:
-                    await self._gate.put_out(principal.id, reason="ended")
+                except Exception:  # whatever it is, nobody else may stay for it
+                    log.exception("guard.not_rechecked", principal=principal.id)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

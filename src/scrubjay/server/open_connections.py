@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+import structlog
 from starlette.types import Message, Send
 
 from scrubjay.fleet.access import Principal
 
 _CLOSE_S = 1.0  # for a close to be taken by a connection that may be full
 _GOODBYE_S = 2.0  # for the other side to answer it
+
+log = structlog.get_logger()
 
 
 class HungUp(OSError):
@@ -48,7 +51,7 @@ class OpenConnection:
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
-        except (TimeoutError, OSError):
+        except (TimeoutError, OSError, RuntimeError):  # the last says that it was closed by its other side meanwhile
             self._abort()
             return
         loop.call_later(_GOODBYE_S, self._hang_up)
@@ -84,5 +87,8 @@ class OpenConnections:
     async def close(self, principal_id: str, *, code: int, reason: str) -> int:
         """Close all that somebody has open; returns how many."""
         connections = list(self._open.get(principal_id, ()))
-        await asyncio.gather(*(connection.close(code, reason) for connection in connections))
+        closing = (connection.close(code, reason) for connection in connections)
+        for outcome in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                log.warning("connection.not_closed", principal=principal_id, error=str(outcome))
         return len(connections)
