@@ -51,6 +51,7 @@ from scrubjay.wire.messages import (
 )
 
 _CALL_MAX = 1000  # characters of a notification
+_CALLS_MAX = 8  # notifications of one moment; a flood of them, or of bells, says no more
 _READERS = 8  # tapes that are kept open between two portions
 
 log = structlog.get_logger()
@@ -165,12 +166,11 @@ class Uplink:
 
     def _called(self, tended: Tended, heard: Heard) -> None:
         pod = tended.pod.id
-        for effect in heard.effects:
-            if effect.kind == "notification":
-                title, body = (part.decode("utf-8", "replace")[:_CALL_MAX] for part in (effect.title, effect.data))
-                self._say(Called(pod=pod, offset=heard.offset, kind="notification", title=title, body=body))
-            elif effect.kind == "bell":
-                self._say(Called(pod=pod, offset=heard.offset, kind="bell"))
+        for effect in [effect for effect in heard.effects if effect.kind == "notification"][-_CALLS_MAX:]:
+            title, body = (part.decode("utf-8", "replace")[:_CALL_MAX] for part in (effect.title, effect.data))
+            self._say(Called(pod=pod, offset=heard.offset, kind="notification", title=title, body=body))
+        if any(effect.kind == "bell" for effect in heard.effects):
+            self._say(Called(pod=pod, offset=heard.offset, kind="bell"))
 
     def _say(self, message: FromRunner) -> None:
         if self._send is not None:

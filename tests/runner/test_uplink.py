@@ -1,0 +1,35 @@
+"""What a runner tells its server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.fake_keeper import FakeKeeper
+from scrubjay.clock import SystemClock
+from scrubjay.pods.home import Home
+from scrubjay.runner.runner import Runner
+from scrubjay.runner.screens import Heard
+from scrubjay.runner.tended import Tended
+from scrubjay.runner.uplink import Uplink
+from scrubjay.screen.engine import Effect
+from scrubjay.settings import Settings
+from scrubjay.wire.messages import Called, FromRunner
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_many_bells_at_once_are_one_and_of_many_notifications_the_last_are_told(tmp_path: Path) -> None:
+    runner = Runner(Home(tmp_path), Settings(data=tmp_path), {})
+    runner.found_all.set()
+    said: list[FromRunner] = []
+    await Uplink(runner).connect(said.append)
+    tended = Tended(FakeKeeper(tmp_path / "pods").pod, runner, SystemClock())
+    calls = [effect for n in range(100) for effect in (Effect("bell"), Effect("notification", b"%d" % n))]
+
+    runner.on_called(tended, Heard(7, 0, b"", tuple(calls)))
+
+    called = [message for message in said if isinstance(message, Called)]
+    assert [call.kind for call in called] == ["notification"] * 8 + ["bell"]
+    assert [call.body for call in called[:8]] == [str(n) for n in range(92, 100)]
