@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -25,6 +26,7 @@ from scrubjay.wire.messages import (
     Fault,
     FromServer,
     Hello,
+    Offer,
     PodChanged,
     Refused,
     Type,
@@ -189,3 +191,24 @@ async def test_a_start_that_was_done_is_answered_though_its_runner_is_away(serve
 
     assert (first.status, again.status) == (201, 201)
     assert first.json == again.json == result
+
+
+async def test_a_runner_whose_name_for_a_pod_is_none_is_hung_up_on_without_an_outcry(
+    server: RealServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with capture_logs() as logs:
+        async with _join(server, await server.house.token("runner"), new_runner_id()) as (connection, _):
+            await connection.send(encode(Offer(pod="../x")))
+            await asyncio.wait_for(connection.wait_closed(), 10)
+        await until(lambda: [entry for entry in logs if entry["event"] == "runner.connection_ended"], "it is noted")
+
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_refusal_that_is_too_long_for_a_close_is_cut(server: RealServer) -> None:
+    async with _join(server, await server.house.token("runner"), RunnerId("\u20ac" * 1000)) as (connection, word):
+        await asyncio.wait_for(connection.wait_closed(), 10)
+
+    assert isinstance(word, Refused)
+    assert connection.close_code == 4409
+    assert (connection.close_reason or "").startswith("'\u20ac\u20ac")

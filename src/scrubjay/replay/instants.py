@@ -154,10 +154,10 @@ def wall_of(raw: str, now_us: int) -> int:
     Microseconds since 1970 are understood, too. BadInstant if it is none of these.
     """
     if len(raw) > 12 and raw.isascii() and raw.isdigit():
-        return min(int(raw), _WALL_MAX_US)
+        return min(int(raw), _WALL_MAX_US) if len(raw) < 20 else _WALL_MAX_US
     match parse_instant(raw):
         case FromStart(us) | FromEnd(us):
-            return now_us - us
+            return max(0, now_us - us)  # or a database would have no number for it
         case TimeOfDay() | Wall() as instant:
             return wall_before(instant, now_us, None)
         case Share() | Offset():

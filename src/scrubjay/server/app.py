@@ -59,6 +59,7 @@ def make_app(tower: Tower, gate: Gate) -> FastAPI:
     app.add_exception_handler(ScrubjayError, _scrubjay_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected)
     return app
 
 
@@ -99,3 +100,8 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
 async def _http_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return JSONResponse(error_body("http_error", str(error.detail)), error.status_code)
+
+
+async def _unexpected(_request: Request, _error: Exception) -> JSONResponse:
+    # What it was is in the log; it may hold what nobody else should see.
+    return JSONResponse(error_body("internal_error", "something went wrong here", "the server's log says what"), 500)

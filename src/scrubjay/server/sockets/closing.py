@@ -13,6 +13,8 @@ from scrubjay.server.guard import principal_of as guard_principal_of
 from scrubjay.server.listeners import CALLER, Caller
 from scrubjay.server.tower import Tower
 
+_REASON_MAX_BYTES = 120  # a close frame holds no more than 123
+
 
 def tower_of(websocket: WebSocket) -> Tower:
     """The server behind a socket."""
@@ -31,8 +33,9 @@ def principal_of(websocket: WebSocket) -> Principal:
 
 async def close_quietly(websocket: WebSocket, code: int, reason: str) -> None:
     """Close, unless the other side has."""
+    short = reason.encode(errors="replace")[:_REASON_MAX_BYTES].decode(errors="ignore")
     with suppress(WebSocketDisconnect, RuntimeError):
-        await websocket.close(code, reason)
+        await websocket.close(code, short)
 
 
 def hang_up(websocket: WebSocket) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
+from scrubjay.errors import CatalogUnavailable
 from scrubjay.server.sockets.closing import close_quietly, tower_of
 from scrubjay.wire import viewer as wire
+
+RETRY_S = 1.0  # until a catalog that cannot be read is asked again
+
+log = structlog.get_logger()
 
 
 async def fleet(websocket: WebSocket) -> None:
@@ -40,7 +46,13 @@ async def _tell(websocket: WebSocket, number: int) -> None:
         if not begun and number >= tower.changes.number:
             begun = True
             await websocket.send_text(wire.encode(wire.Caught(number=number)))
-        for event in await tower.changes.after(number):
+        try:
+            events = await tower.changes.after(number)
+        except CatalogUnavailable as error:
+            log.warning("changes.not_read", error=str(error))
+            await asyncio.sleep(RETRY_S)  # nothing is lost: it goes on from the same number
+            continue
+        for event in events:
             number = event.number
             change = wire.Change(number=number, wall_us=event.wall_us, kind=event.kind, pod=event.pod, data=event.data)
             await websocket.send_text(wire.encode(change))

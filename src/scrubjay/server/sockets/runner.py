@@ -61,7 +61,7 @@ async def runner(websocket: WebSocket) -> None:
     except* _Lost as group:
         reason = str(group.exceptions[0])
         hang_up(websocket)
-    except* (WebSocketDisconnect, BadMessage, KeyError, RuntimeError) as group:
+    except* (WebSocketDisconnect, BadMessage, BadId, KeyError, RuntimeError) as group:
         log.info("runner.connection_ended", runner=peer.id, errors=[str(error) for error in group.exceptions])
     finally:
         peer.end()
