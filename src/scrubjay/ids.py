@@ -56,7 +56,10 @@ _SCP = re.compile(
 _DEFAULT_PORT = {"https": ":443", "http": ":80", "ssh": ":22", "git": ":9418"}
 # Dots, slashes, backslashes and controls have no reason to be written so, other than to get past a check.
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%(?:2[eEfF]|5[cC]|7[fF]|[01][0-9A-Fa-f])")
-_TOKEN_USER = re.compile(r"gh[pousr]_|github_pat_|gl(?:pat|dt|rt|cbt|ptt|ft|soat)-", re.IGNORECASE)
+# By what some begin with, or, as of most nothing is known, by being as long as no person's name is and having digits.
+_TOKEN_USER = re.compile(
+    r"gh[pousr]_|github_pat_|gl(?:pat|dt|rt|cbt|ptt|ft|soat)-|(?=.*[0-9])(?=.*[a-z])[a-z0-9_-]{20,}$", re.IGNORECASE
+)
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]*(?:@[^/\s@]*)*@")
 
 
@@ -157,7 +160,9 @@ def parse_repository(raw: str) -> RepositoryAddress:
         return RepositoryAddress(f"{user}@{host}:{path}")
     scheme, port = match["scheme"].lower(), match["port"] or ""
     if user is not None and scheme != "ssh" and _TOKEN_USER.match(user):
-        raise BadRepository(shown, "it has a token in it", hint="leave it out: git asks its credential helper")
+        raise BadRepository(
+            shown, "it has a token in it", hint="leave it out: git asks its credential helper; or use SSH"
+        )
     if port == _DEFAULT_PORT[scheme]:
         port = ""
     return RepositoryAddress(f"{scheme}://{user + '@' if user is not None else ''}{host}{port}{path}")

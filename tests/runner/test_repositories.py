@@ -211,6 +211,7 @@ def test_an_agent_that_changes_the_clones_configuration_does_not_change_where_it
         ("https://example.org/a/b.git", "https://example.org/a/b.git"),
         ("HTTPS://Example.ORG:443/a/b/", "https://example.org/a/b"),
         ("https://ada@example.org:8443/a", "https://ada@example.org:8443/a"),
+        ("https://ada-of-the-analytical-engine@example.org/a", "https://ada-of-the-analytical-engine@example.org/a"),
         ("ssh://git@example.org:22/~ada/b.git", "ssh://git@example.org/~ada/b.git"),
         ("ssh://git@[::1]:2222/b.git", "ssh://git@[::1]:2222/b.git"),
         ("git@example.org:a/b.git", "git@example.org:a/b.git"),
@@ -234,11 +235,15 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(raw: str) -> None:
     assert "hunter2" not in str(refused.value) + repr(refused.value) + refused.value.address
 
 
-def test_a_token_in_an_address_is_refused_and_not_repeated() -> None:
+@pytest.mark.parametrize(
+    "token", ["ghp_0123456789", "glpat-x", "0123456789abcdef0123456789abcdef01234567", "ATBBs3cr3t0fSomebody1234"]
+)
+def test_a_token_in_an_address_is_refused_and_not_repeated(token: str) -> None:
     with pytest.raises(BadRepository, match="token") as refused:
-        parse_repository("https://ghp_0123456789@example.org/a")
+        parse_repository(f"https://{token}@example.org/a")
 
-    assert "ghp_" not in str(refused.value)
+    assert token not in str(refused.value)
+    assert "SSH" in str(refused.value.hint)
 
 
 def test_credentials_are_taken_out_of_any_text() -> None:
