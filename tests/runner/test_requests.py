@@ -6,18 +6,22 @@ import fcntl
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import cast
 
 import pytest
 
 from runner.checkouts import Checkouts
-from scrubjay.errors import PodRunning
+from scrubjay.errors import PodRunning, StartFailed, WorktreeError
 from scrubjay.ids import new_pod_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import write_facts
 from scrubjay.runner.requests import carry_out
 from scrubjay.runner.runner import Runner
+from scrubjay.runner.start import start
+from scrubjay.runner.worktrees import Removal, Worktree, Worktrees
 from scrubjay.settings import Settings
-from scrubjay.wire.messages import RemoveWorktree
+from scrubjay.tape.record import Json
+from scrubjay.wire.messages import ListWorktrees, RemoveWorktree, Start
 
 pytestmark = pytest.mark.anyio
 
@@ -47,3 +51,41 @@ async def test_a_worktree_is_not_taken_from_a_pod_whose_keeper_does_not_answer(c
 
     await carry_out(runner, RemoveWorktree(name=tree.name, force=True))
     assert not tree.path.exists()
+
+
+async def test_a_worktree_that_is_removed_while_all_are_listed_is_left_out(
+    checkouts: Checkouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = checkouts.make()
+    gone, stays = checkouts.create("ada", project), checkouts.create("bob", project)
+    runner = Runner(Home(checkouts.home), Settings(data=checkouts.home), checkouts.environ)
+
+    def find(_: Worktrees) -> list[Worktree]:
+        checkouts.worktrees.remove(gone, force=True)
+        return [gone, stays]
+
+    monkeypatch.setattr(Worktrees, "list", find)
+    answer = await carry_out(runner, ListWorktrees())
+
+    assert [row["name"] for row in cast(list[Json], answer["worktrees"])] == ["bob"]
+
+
+async def test_why_a_pod_did_not_start_is_said_even_if_its_worktree_cannot_be_removed(
+    checkouts: Checkouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(worktrees: Worktrees, worktree: Worktree, *, force: bool) -> Removal:
+        raise WorktreeError("cannot remove it")
+
+    monkeypatch.setattr(Worktrees, "remove", refuse)
+    request = Start(argv=("./missing",), repository=str(checkouts.make()), name="ada", cols=80, rows=24)
+
+    with pytest.raises(StartFailed, match="missing") as failed:
+        start(
+            request,
+            home=Home(checkouts.home),
+            worktrees=checkouts.worktrees,
+            settings=Settings(data=checkouts.home),
+            environ=checkouts.environ,
+        )
+
+    assert "worktree ada is left behind: cannot remove it" in str(failed.value.hint)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import assert_never
 
-from scrubjay.errors import KeeperRefused, PodRunning, StartFailed
+from scrubjay.errors import KeeperRefused, NoSuchWorktree, PodRunning, StartFailed
 from scrubjay.pods.launch import check_size
 from scrubjay.pods.pod import Pod
 from scrubjay.runner.runner import Runner
@@ -150,7 +151,11 @@ async def _keyframe(runner: Runner, request: Keyframe) -> Json:
 
 
 def _list_worktrees(runner: Runner) -> list[Json]:
-    return [_describe_worktree(runner, tree) for tree in runner.worktrees.list()]
+    rows: list[Json] = []
+    for tree in runner.worktrees.list():
+        with suppress(NoSuchWorktree):  # removed since
+            rows.append(_describe_worktree(runner, tree))
+    return rows
 
 
 def _describe_worktree(runner: Runner, tree: Worktree) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from scrubjay.errors import BadInput
+from scrubjay.errors import BadInput, ScrubjayError
 from scrubjay.ids import PodName, parse_pod_name, parse_session_id, suggest_pod_name
 from scrubjay.pods.home import Home
 from scrubjay.pods.launch import StartRequest, check_command, check_size, start_pod
@@ -55,9 +55,9 @@ def start(request: Start, *, home: Home, worktrees: Worktrees, settings: Setting
             settings,
             environ,
         )
-    except BaseException:
+    except BaseException as failed:
         if worktree is not None:
-            worktrees.remove(worktree, force=True)
+            _take_back(worktrees, worktree, failed)
         raise
 
 
@@ -85,6 +85,16 @@ def _make_worktree(worktrees: Worktrees, name: PodName | None, request: Start) -
     if request.repository is None or name is None:
         return None
     return worktrees.create(name, repository=request.repository, branch=request.branch, base=request.base)
+
+
+def _take_back(worktrees: Worktrees, worktree: Worktree, failed: BaseException) -> None:
+    try:
+        worktrees.remove(worktree, force=True)
+    except (OSError, ScrubjayError) as error:
+        # Why the pod could not be started matters more, and is raised.
+        if isinstance(failed, ScrubjayError):
+            left = f"worktree {worktree.name} is left behind: {error}"
+            failed.hint = left if failed.hint is None else f"{failed.hint}; {left}"
 
 
 def _cwd(request: Start, worktree: Worktree | None) -> Path:
