@@ -76,14 +76,13 @@ class Library:
     async def keep_up(self, shelves: Iterable[Shelf]) -> None:
         """Have a process of its own index what has grown enough since the last time."""
         self._forgotten.clear()
-        behind = [shelf for shelf in shelves if self._is_worth(shelf)]
+        behind, ends = await asyncio.to_thread(self._find_behind, list(shelves))
         if not behind:
             return
         work = {
             "index": str(self._path),
             "tapes": [[str(shelf.tape.folder), shelf.pod, shelf.created_us] for shelf in behind],
         }
-        ends = {shelf.pod: shelf.tape.end for shelf in behind}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",
@@ -133,10 +132,19 @@ class Library:
         """Whether a tape that has ended is indexed to its end."""
         return pod in self._finished
 
-    def _is_worth(self, shelf: Shelf) -> bool:
-        done = self._indexed.get(shelf.pod, -1)
-        end = shelf.tape.end
-        return end - done >= WORTH_BYTES if shelf.growing else end > done
+    def _find_behind(self, shelves: list[Shelf]) -> tuple[list[Shelf], dict[PodId, int]]:
+        """The tapes that have grown enough, and how far they go now."""
+        behind: list[Shelf] = []
+        ends: dict[PodId, int] = {}
+        for shelf in shelves:
+            try:
+                done, end = self._indexed.get(shelf.pod, -1), shelf.tape.end
+            except (OSError, IndexError):
+                continue  # it is being deleted
+            if end - done >= WORTH_BYTES if shelf.growing else end > done:
+                behind.append(shelf)
+                ends[shelf.pod] = end
+        return behind, ends
 
     def close(self) -> None:
         """End the thread."""

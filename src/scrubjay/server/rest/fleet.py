@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Annotated, Literal
 
@@ -79,7 +80,7 @@ async def search(
     pods = list({pod_id(tower.find(raw)) for raw in named}) if named else list(tower.pods)
     hits = await tower.library.search(
         query,
-        tower.shelves(pods),
+        await asyncio.to_thread(tower.shelves, pods),
         since_us=instant_us(tower, since),
         until_us=instant_us(tower, until),
         limit=limit,

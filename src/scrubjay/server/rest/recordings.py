@@ -92,8 +92,12 @@ async def tape(
     limit: Annotated[int, Query(ge=1, le=TAPE_PORTION_BYTES)] = TAPE_PORTION_BYTES,
 ) -> Response:
     """Records as docs/tape-format.md describes them, cut anywhere; ``Scrubjay-End`` says how far the tape goes."""
-    opened = tower.open_tape(pod_id(known))
-    data, end = await asyncio.to_thread(lambda: (read_bytes(opened, offset, limit), opened.end))
+
+    def read() -> tuple[bytes, int]:
+        opened = tower.open_tape(pod_id(known))
+        return read_bytes(opened, offset, limit), opened.end
+
+    data, end = await asyncio.to_thread(read)
     headers = {"Scrubjay-Offset": str(offset), "Scrubjay-End": str(end)}
     headers["Scrubjay-Complete"] = "true" if known.report.complete else "false"
     return Response(data, media_type="application/octet-stream", headers=headers)

@@ -126,7 +126,7 @@ class _Audience:
                 if self._frame is None:
                     await self._seek(0)
                 assert self._frame is not None
-                self._begin_playing(self._frame, wish)
+                await self._begin_playing(self._frame, wish)
                 await self._tell_position()
 
     async def _seek(self, at: int | str) -> None:
@@ -137,7 +137,7 @@ class _Audience:
         frame, self._duration = await self._tower.cinema.show(self._pod, find)
         await self._put_up(frame)
         if self._playing is not None:
-            self._begin_playing(frame, self._playing.wish)
+            await self._begin_playing(frame, self._playing.wish)
         await self._tell_position(at if isinstance(at, int) else None)
 
     async def _step(self, *, forward: bool) -> None:
@@ -158,9 +158,9 @@ class _Audience:
 
     # Playing.
 
-    def _begin_playing(self, frame: Frame, wish: wire.Play) -> None:
-        records = self._tower.open_tape(self._pod).records(frame.offset)
-        self._playing = _Playing(wish, records, frame.at, asyncio.get_running_loop().time())
+    async def _begin_playing(self, frame: Frame, wish: wire.Play) -> None:
+        tape = await asyncio.to_thread(self._tower.open_tape, self._pod)
+        self._playing = _Playing(wish, tape.records(frame.offset), frame.at, asyncio.get_running_loop().time())
 
     async def _play_on(self) -> None:
         playing = self._playing
@@ -169,13 +169,13 @@ class _Audience:
         if playing.behind_us(loop.time()) > BEHIND_US:
             await self._catch_up(playing)
             return
-        records = await asyncio.to_thread(playing.take, loop.time())
+        records, over = await asyncio.to_thread(playing.take, loop.time())
         for message in encode_records([record for record in records if record.kind in _SHOWN]):
             if isinstance(message, bytes):
                 await self._socket.send_bytes(message)
             else:
                 await self._socket.send_text(message)
-        if playing.over:
+        if over:
             self._playing = None
             await self._stand_at_end()
         elif loop.time() - self._told_at >= POSITION_EVERY_S:
@@ -193,7 +193,7 @@ class _Audience:
         at = playing.at(asyncio.get_running_loop().time())
         frame = await self._tower.cinema.show(self._pod, lambda reel: reel.seek(at))
         await self._put_up(frame)
-        self._begin_playing(frame, playing.wish)
+        await self._begin_playing(frame, playing.wish)
 
     async def _tell_position(self, at: int | None = None, *, offset: int | None = None) -> None:
         self._told_at = asyncio.get_running_loop().time()
@@ -228,11 +228,6 @@ class _Playing:
         self._idle_us = None if wish.idle_limit_s is None else max(0, int(wish.idle_limit_s * 1e6))
         self._last_at = at
 
-    @property
-    def over(self) -> bool:
-        """Whether there is nothing more."""
-        return not self._ahead and not self._fill()
-
     def at(self, now_s: float) -> int:
         """The instant that is due now."""
         return int(self._base_at + (now_s - self._base_s) * 1e6 * self.wish.speed)
@@ -248,8 +243,8 @@ class _Playing:
         """How long the next records have been due, on the viewer's clock."""
         return (self.at(now_s) - self._ahead[0].at) / self.wish.speed if self._ahead else 0.0
 
-    def take(self, now_s: float) -> list[Record]:
-        """The records that are due by the end of this tick."""
+    def take(self, now_s: float) -> tuple[list[Record], bool]:
+        """The records that are due by the end of this tick, and whether they are the last; reads from a disk."""
         due = self.at(now_s) + int(TICK_US * self.wish.speed)
         taken: list[Record] = []
         while self._ahead or self._fill():
@@ -258,7 +253,7 @@ class _Playing:
             record = self._ahead.pop(0)
             self._last_at, self.offset = record.at, record.end
             taken.append(record)
-        return taken
+        return taken, not self._ahead
 
     def _fill(self) -> bool:
         self._ahead = list(islice(self._records, _READ_RECORDS))
