@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -88,9 +90,28 @@ def test_a_pod_is_muted_and_unmuted_by_the_server(jay: Jay) -> None:
     jay("run", "-d", "--name", "nap", "--", "sleep", "60")
     with _server(jay):
         jay.wait_for(lambda: _is_known(jay, "nap"))
-        assert json.loads(jay("notify", "mute", "nap", "--json").stdout) == {"pod": "nap", "muted": True}
+        assert json.loads(jay("notify", "mute", "nap", "--json").stdout) == {"pod": "nap", "muted": True, "for_s": None}
         assert b"again notifications of nap" in jay("notify", "unmute", "nap").stderr
         assert "there is no pod 'nobody'" in jay.error("notify", "mute", "nobody", code=1)
+
+
+def test_a_pod_is_muted_for_a_while(jay: Jay) -> None:
+    jay("run", "-d", "--name", "nap", "--", "sleep", "60")
+    with _server(jay):
+        jay.wait_for(lambda: _is_known(jay, "nap"))
+        assert b"no more notifications of nap for 1h30m" in jay("notify", "mute", "nap", "--for", "1h30m").stderr
+        assert re.search(rb"^muted: nap for 1h(29|30)m", jay("notify", "list").stdout, re.MULTILINE)
+        (muted,) = json.loads(jay("notify", "list", "--json").stdout)["muted"]
+        assert abs(muted["until_us"] / 1e6 - time.time() - 5400) < 60
+        jay("notify", "mute", "nap", "--for", "1s")
+        jay.wait_for(lambda: json.loads(jay("notify", "list", "--json").stdout)["muted"] == [])
+        jay("notify", "mute", "nap")
+        assert json.loads(jay("notify", "list", "--json").stdout)["muted"] == [{"name": "nap", "until_us": None}]
+
+
+@pytest.mark.parametrize("span", ["soon", "0", "-5m", "50%", "12:30", "@7", ""])
+def test_a_span_that_is_none_is_said_to_be(jay: Jay, span: str) -> None:
+    assert "is not a" in jay.error("notify", "mute", "nap", "--for", span, code=2)
 
 
 def _is_known(jay: Jay, name: str) -> bool:

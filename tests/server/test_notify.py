@@ -228,6 +228,19 @@ async def test_a_muted_pod_is_not_told_of_until_it_is_unmuted(fleet: _Fleet, inb
     assert inbox.titles() == ["other failed", "noisy failed"]
 
 
+async def test_a_pod_that_is_muted_for_a_while_is_told_of_after_it(fleet: _Fleet, inbox: Inbox) -> None:
+    pod, wall_us = await fleet.start("noisy"), fleet.clock.wall_us()
+    await fleet.database.write(partial(mute_pod, pod=pod, wall_us=wall_us, ends_us=wall_us + 3600_000_000))
+    await fleet.wait(pod)
+    await fleet.fail(await fleet.start("other"))
+    await _until(lambda: inbox.messages)
+    await fleet.database.write(partial(mute_pod, pod=pod, wall_us=wall_us, ends_us=fleet.clock.wall_us()))
+    await fleet.fail(pod)
+    await _until(lambda: len(inbox.messages) == 2)
+
+    assert inbox.titles() == ["other failed", "noisy failed"]
+
+
 async def test_what_an_agent_calls_out_arrives_as_plain_text_unless_somebody_looks(fleet: _Fleet, inbox: Inbox) -> None:
     pod, watched = await fleet.start("claude"), await fleet.start("watched")
     fleet.attended.add(watched)

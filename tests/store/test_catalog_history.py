@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 from scrubjay.errors import NoSuchPod
 from scrubjay.store import schema
 from scrubjay.store.events import last_number, read_events
-from scrubjay.store.notices import is_muted, mute_pod, muted_pods, unmute_pod
+from scrubjay.store.notices import Mute, mute_of, mute_pod, muted_pods, unmute_pod
 from scrubjay.store.pods import PodFacts, add_pod, change_pod, get_pod, list_pods, remove_pod
 from scrubjay.store.status import Activity, Process, Status, set_status, status_history
 from tiers import sized
@@ -179,11 +179,11 @@ def _assert_reads_as(connection: Connection, model: _Model, at_us: int, asked_us
     pods, muted = model.at(at_us)
 
     assert list_pods(connection, at_us=asked_us) == pods
-    assert muted_pods(connection, at_us=asked_us) == {pod_id(pod) for pod in muted}
+    assert set(muted_pods(connection, wall_us=at_us, at_us=asked_us)) == {pod_id(pod) for pod in muted}
     for number in range(_PODS):
         (expected,) = [pod for pod in pods if pod[0].id == pod_id(number)] or [None]
         assert get_pod(connection, pod_id(number), at_us=asked_us) == expected
-        assert is_muted(connection, pod_id(number), at_us=asked_us) == (number in muted)
+        assert (mute_of(connection, pod_id(number), wall_us=at_us, at_us=asked_us) is not None) == (number in muted)
 
 
 def _assert_whole(connection: Connection, model: _Model) -> None:
@@ -221,6 +221,36 @@ def test_a_part_of_a_history_is_what_held_in_between(connection: Connection) -> 
     assert between(99, None) == [40]
     assert between(None, 10) == []
     assert [status.since_us for status in status_history(connection, pod_id(0), limit=2)] == [10, 20]
+
+
+def test_a_mute_ends_by_itself(connection: Connection) -> None:
+    pod = pod_id(0)
+    add_pod(connection, pod_facts(0), Status("running"), wall_us=1)
+
+    assert mute_pod(connection, pod, wall_us=10, ends_us=20)
+    assert not mute_pod(connection, pod, wall_us=11, ends_us=20)
+    assert mute_of(connection, pod, wall_us=19) == Mute(20)
+    assert muted_pods(connection, wall_us=19) == {pod: Mute(20)}
+    assert mute_of(connection, pod, wall_us=20) is None
+    assert muted_pods(connection, wall_us=20) == {}
+    assert not unmute_pod(connection, pod, wall_us=21)
+
+    assert mute_pod(connection, pod, wall_us=30, ends_us=40)  # again, longer, for good
+    assert mute_pod(connection, pod, wall_us=31, ends_us=50)
+    assert mute_pod(connection, pod, wall_us=32)
+    assert mute_of(connection, pod, wall_us=99) == Mute()
+    assert unmute_pod(connection, pod, wall_us=99)
+
+    past = {
+        at_us: mute_of(connection, pod, wall_us=100, at_us=at_us) for at_us in (9, 10, 19, 20, 29, 30, 31, 32, 98, 99)
+    }
+    assert past == {
+        **dict.fromkeys((9, 20, 29, 99)),
+        **dict.fromkeys((10, 19), Mute(20)),
+        30: Mute(40),
+        31: Mute(50),
+        **dict.fromkeys((32, 98), Mute()),
+    }
 
 
 def test_events_say_what_changed(connection: Connection) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Future
 from typing import cast
 
 import click
 
 from scrubjay.cli.client import Client, ServerUnreachable, pod_path
-from scrubjay.cli.context import Context, emit, json_option, pass_context, pod_argument, say
-from scrubjay.errors import BadSetting
+from scrubjay.cli.context import Context, emit, human_span, json_option, pass_context, pod_argument, say
+from scrubjay.errors import BadInput, BadSetting
 from scrubjay.fleet.notices import Message
 from scrubjay.settings import mask_url
 from scrubjay.tape.record import Json
@@ -65,12 +66,23 @@ def _outcome(outcome: Future[str | None]) -> str | None:
 
 @command.command("mute")
 @pod_argument
+@click.option("--for", "raw_span", metavar="TIME", help="Send them again after this: 30m, 2h, 1d12h.")
 @json_option
 @pass_context
-def mute(context: Context, pod: str, *, as_json: bool) -> None:
+def mute(context: Context, pod: str, raw_span: str | None, *, as_json: bool) -> None:
     """Send no notifications of a pod any more."""
-    set_muted(context.client, pod, muted=True)
-    _confirm(pod, muted=True, as_json=as_json)
+    for_s = _span_s(raw_span) if raw_span is not None else None
+    set_muted(context.client, pod, muted=True, for_s=for_s)
+    _confirm(pod, muted=True, for_s=for_s, as_json=as_json)
+
+
+def _span_s(raw: str) -> float:
+    from scrubjay.replay.instants import FromStart, parse_instant
+
+    span = parse_instant(raw)
+    if not isinstance(span, FromStart) or not span.us:
+        raise BadInput(f"{raw!r} is not a span of time", hint="it is like 30m, 2h or 1d12h")
+    return span.us / 1e6
 
 
 @command.command("unmute")
@@ -80,14 +92,15 @@ def mute(context: Context, pod: str, *, as_json: bool) -> None:
 def unmute(context: Context, pod: str, *, as_json: bool) -> None:
     """Send notifications of a pod again."""
     set_muted(context.client, pod, muted=False)
-    _confirm(pod, muted=False, as_json=as_json)
+    _confirm(pod, muted=False, for_s=None, as_json=as_json)
 
 
-def _confirm(pod: str, *, muted: bool, as_json: bool) -> None:
+def _confirm(pod: str, *, muted: bool, for_s: float | None, as_json: bool) -> None:
     if as_json:
-        emit({"pod": pod, "muted": muted})
+        emit({"pod": pod, "muted": muted, "for_s": for_s})
     else:
-        say(f"scrubjay: {'no more' if muted else 'again'} notifications of {pod}")
+        span = f" for {human_span(for_s)}" if for_s is not None else ""
+        say(f"scrubjay: {'no more' if muted else 'again'} notifications of {pod}{span}")
 
 
 @command.command("list")
@@ -106,25 +119,30 @@ def list_(context: Context, *, as_json: bool) -> None:
     if not services:
         say(f"scrubjay: there is nobody to notify; {_HOW}")
     if muted:
-        click.echo(f"muted: {' '.join(muted)}")
+        click.echo(f"muted: {', '.join(map(_describe, muted))}")
     elif muted is None:
         say("scrubjay: no server says which pods are muted")
 
 
-def set_muted(client: Client, pod: str, *, muted: bool) -> None:
+def _describe(muted: Json) -> str:
+    name, until_us = str(muted["name"]), muted["until_us"]
+    return f"{name} for {human_span(until_us / 1e6 - time.time())}" if isinstance(until_us, int) else name
+
+
+def set_muted(client: Client, pod: str, *, muted: bool, for_s: float | None = None) -> None:
     """Have the server keep quiet about a pod, or not; ServerRefused if there is no such pod."""
     if muted:
-        client.ask("PUT", pod_path(pod, "mute"), body={})
+        client.ask("PUT", pod_path(pod, "mute"), body={"for_s": for_s} if for_s is not None else {})
     else:
         client.delete(pod_path(pod, "mute"))
 
 
-def _muted_if_known(client: Client) -> list[str] | None:
-    """The muted pods by name; None if nobody says."""
+def _muted_if_known(client: Client) -> list[Json] | None:
+    """The muted pods, and until when they are; None if nobody says."""
     try:
         pods = cast(list[Json], client.get("/api/v1/pods"))
     except ServerUnreachable:
         return None
     if any("muted" not in pod for pod in pods):
         return None
-    return [str(pod["name"]) for pod in pods if pod["muted"] is True]
+    return [{"name": pod["name"], "until_us": pod.get("muted_until_us")} for pod in pods if pod["muted"] is True]

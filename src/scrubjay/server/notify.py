@@ -25,7 +25,7 @@ from scrubjay.server.outlet import Outlet, Pace
 from scrubjay.settings import Settings
 from scrubjay.store.database import Database
 from scrubjay.store.events import last_number
-from scrubjay.store.notices import claim_notice, is_muted
+from scrubjay.store.notices import claim_notice, mute_of
 from scrubjay.store.pods import PodFacts, list_pods
 from scrubjay.store.status import Status
 
@@ -179,6 +179,6 @@ def _read_fleet(connection: Connection) -> tuple[int, list[tuple[PodFacts, Statu
 
 def _claim(connection: Connection, *, notice: Notice, wall_us: int, quiet_us: int) -> bool | None:
     """Whether it may be told now; None if nobody wants to hear of the pod."""
-    if is_muted(connection, notice.pod):
+    if mute_of(connection, notice.pod, wall_us=wall_us) is not None:
         return None
     return claim_notice(connection, notice.key, wall_us=wall_us, quiet_us=quiet_us)

@@ -149,7 +149,8 @@ worktree = Table(
 )
 _one_open(worktree.c.runner, worktree.c.name)
 
-mute = Table("mute", metadata, Column("pod", Text, primary_key=True), *_interval())
+mute = Table("mute", metadata, Column("pod", Text, primary_key=True), Column("ends_us", Micros), *_interval())
+"""One that has an end is open after it, too, but says nothing any more."""
 _one_open(mute.c.pod)
 
 token = Table(

@@ -53,6 +53,7 @@ class Pod(_Model):
     keyboard: str | None = Field(description="Who has the keyboard.")
     viewers: int
     muted: bool = Field(description="Whether no notices are given of it.")
+    muted_until_us: int | None = Field(default=None, description="When they are again, if that was said.")
     status: Status
 
 
@@ -114,6 +115,12 @@ class Stop(_Model):
     """How to end a pod."""
 
     grace_s: float = Field(default=5.0, ge=0, le=3600)
+
+
+class Mute(_Model):
+    """How long to give no notices of a pod."""
+
+    for_s: float | None = Field(default=None, gt=0, le=366 * 86_400, description="Without it, until it is unmuted.")
 
 
 class Done(_Model):

@@ -17,7 +17,7 @@ from scrubjay.server.rest import models
 from scrubjay.server.rest.context import Asker, InTower, RawInstant, ThePod, instant_us, pod_id
 from scrubjay.server.rest.once import IdempotencyKey, once
 from scrubjay.server.tower import Tower, author_of
-from scrubjay.store.notices import is_muted, mute_pod, muted_pods, unmute_pod
+from scrubjay.store.notices import Mute, mute_of, mute_pod, muted_pods, unmute_pod
 from scrubjay.store.pods import PodFacts, get_pod, list_pods
 from scrubjay.store.status import Status, status_history
 from scrubjay.tape.record import Json
@@ -37,12 +37,12 @@ async def all_pods(
     all: Annotated[bool, Query(description="Ended ones too.")] = True,  # noqa: A002
 ) -> list[models.Pod]:
     """Oldest first."""
-    at_us = instant_us(tower, at)
+    at_us, wall_us = instant_us(tower, at), tower.clock.wall_us()
     found, muted = await tower.database.read(
-        lambda connection: (list_pods(connection, at_us=at_us), muted_pods(connection, at_us=at_us))
+        lambda connection: (list_pods(connection, at_us=at_us), muted_pods(connection, wall_us=wall_us, at_us=at_us))
     )
     return [
-        _describe(tower, facts, status, now=at is None, muted=facts.id in muted)
+        _describe(tower, facts, status, now=at is None, mute=muted.get(facts.id))
         for facts, status in found
         if all or status.process not in _OVER
     ]
@@ -51,13 +51,16 @@ async def all_pods(
 @router.get("/{pod}", summary="One pod, now or at an instant")
 async def one_pod(tower: InTower, known: ThePod, at: RawInstant = None) -> models.Pod:
     """A pod that was not there yet, or no longer, is not found."""
-    at_us, pod = instant_us(tower, at), pod_id(known)
-    found, muted = await tower.database.read(
-        lambda connection: (get_pod(connection, pod, at_us=at_us), is_muted(connection, pod, at_us=at_us))
+    at_us, pod, wall_us = instant_us(tower, at), pod_id(known), tower.clock.wall_us()
+    found, mute = await tower.database.read(
+        lambda connection: (
+            get_pod(connection, pod, at_us=at_us),
+            mute_of(connection, pod, wall_us=wall_us, at_us=at_us),
+        )
     )
     if found is None:
         raise NoSuchPod(known.report.name)
-    return _describe(tower, *found, now=at is None, muted=muted)
+    return _describe(tower, *found, now=at is None, mute=mute)
 
 
 @router.post("", status_code=201, summary="Start a pod")
@@ -176,9 +179,11 @@ async def stop(tower: InTower, asker: Asker, known: ThePod, how: models.Stop | N
 
 
 @router.put("/{pod}/mute", summary="Give no notices of a pod")
-async def mute(tower: InTower, known: ThePod) -> models.Done:
-    """Until it is unmuted or deleted."""
-    await tower.database.write(partial(mute_pod, pod=pod_id(known), wall_us=tower.clock.wall_us()))
+async def mute(tower: InTower, known: ThePod, how: models.Mute | None = None) -> models.Done:
+    """Until it is unmuted or deleted, or so long."""
+    wall_us = tower.clock.wall_us()
+    ends_us = wall_us + round(how.for_s * 1e6) if how is not None and how.for_s is not None else None
+    await tower.database.write(partial(mute_pod, pod=pod_id(known), wall_us=wall_us, ends_us=ends_us))
     return models.Done()
 
 
@@ -246,7 +251,7 @@ def _words(status: Status) -> str:
     return status.process
 
 
-def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool, muted: bool) -> models.Pod:
+def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool, mute: Mute | None) -> models.Pod:
     known = tower.pods.get(facts.id) if now else None
     grant = tower.keyboards.holder(facts.id) if now else None
     return models.Pod(
@@ -268,6 +273,7 @@ def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool, muted
         tape_bytes=tower.tape_end(PodId(facts.id)) if now else None,
         keyboard=grant.name if grant is not None else None,
         viewers=tower.viewers(facts.id) if now else 0,
-        muted=muted,
+        muted=mute is not None,
+        muted_until_us=mute.ends_us if mute is not None else None,
         status=describe_status(status),
     )
