@@ -125,21 +125,18 @@ def test_a_persons_git_does_not_take_a_pods_worktree(checkouts: Checkouts) -> No
     assert checkouts.worktrees.inspect(made).clean
 
 
-def test_one_that_was_released_is_for_anybody_until_it_is_held_again(checkouts: Checkouts) -> None:
+def test_one_that_was_released_is_for_anybody(checkouts: Checkouts) -> None:
     project = checkouts.make()
     made = checkouts.create("ada", project)
+    held = checkouts.git("worktree", "list", "--porcelain", cwd=project)
 
     checkouts.worktrees.release(made)
     checkouts.worktrees.release(made)
     free = checkouts.git("worktree", "list", "--porcelain", cwd=project)
-    checkouts.worktrees.hold(made)
-    checkouts.worktrees.hold(made)
-    held = checkouts.git("worktree", "list", "--porcelain", cwd=project)
-    checkouts.worktrees.release(made)
     checkouts.git("worktree", "remove", str(made.path), cwd=project)
 
-    assert "locked" not in free
     assert "locked a pod of Scrubjay works here" in held
+    assert "locked" not in free
     assert checkouts.worktrees.find("ada").missing is not None
 
 

@@ -140,6 +140,22 @@ async def test_a_pod_gets_a_worktree_of_its_own(machine: Machine, tmp_path: Path
     assert (repository / "readme").read_text() == "hello\n"
 
 
+async def test_a_worktree_is_kept_from_others_for_as_long_as_its_pod_runs(machine: Machine, tmp_path: Path) -> None:
+    repository = _make_repository(tmp_path / "project")
+    body: Json = {"command": ["sleep", "100"], "name": "kept", "repository": str(repository)}
+
+    def is_locked() -> bool:
+        words = ["git", "worktree", "list", "--porcelain"]
+        return "locked" in subprocess.run(words, cwd=repository, check=True, capture_output=True, text=True).stdout
+
+    pod = (await machine.post("/api/v1/pods", body))["id"]
+    assert is_locked()
+
+    await machine.post(f"/api/v1/pods/{pod}/stop", {"grace_s": 0})
+    await machine.until(lambda: not is_locked(), "others may have it")
+    assert (await machine.http.delete("/api/v1/worktrees/kept")).status_code == 200
+
+
 def _make_repository(path: Path) -> Path:
     path.mkdir()
     (path / "readme").write_text("hello\n")

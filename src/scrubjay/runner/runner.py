@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING
 import structlog
 
 from scrubjay.clock import SystemClock
-from scrubjay.errors import BadId, HomeUnusable, KeeperGone, KeeperRefused, NoSuchPod, ScrubjayError
+from scrubjay.errors import (
+    BadId,
+    HomeUnusable,
+    KeeperGone,
+    KeeperRefused,
+    NoSuchPod,
+    NoSuchWorktree,
+    ScrubjayError,
+    WorktreeMissing,
+)
 from scrubjay.ids import PodId, new_runner_id, parse_runner_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod
@@ -129,6 +138,16 @@ class Runner:
                     log.warning("pod.unreadable", pod=tended.pod.id, error=trouble)
                 await asyncio.sleep(TEND_AGAIN_S)
         self.screens.close(tended.pod.id)
+        if tended.pod.worktree is not None:
+            await asyncio.to_thread(self._release, tended.pod.worktree)
+
+    def _release(self, worktree: str) -> None:
+        try:
+            self.worktrees.release(self.worktrees.find(worktree))
+        except (NoSuchWorktree, WorktreeMissing):
+            pass  # then nobody keeps it
+        except (OSError, ScrubjayError) as error:
+            log.warning("worktree.not_released", name=worktree, error=str(error))
 
     def _forget(self, pod: PodId) -> None:
         del self.pods[pod]

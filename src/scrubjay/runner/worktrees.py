@@ -193,15 +193,11 @@ class Worktrees:
             left = self._take_away(facts)
         return Removal(branch=facts.branch, ignored=state.ignored, kept=kept, left=left)
 
-    def hold(self, worktree: Worktree) -> None:
-        """Keep others' ``git worktree prune`` and ``remove`` away from it; so it is when it is made."""
-        facts, entry = self._require_present(worktree)
-        path = self._path(facts.name)
-        if lock_of(entry) is None:
-            self._git.run("worktree", "lock", "--reason", _HELD, "--", str(path), cwd=path)
-
     def release(self, worktree: Worktree) -> None:
-        """Leave it to others as well; a lock of somebody else stays."""
+        """Leave it to others' ``git worktree prune`` and ``remove``, from which it is kept since it was made.
+
+        A lock of somebody else stays.
+        """
         facts, entry = self._require_present(worktree)
         path = self._path(facts.name)
         if lock_of(entry) == _HELD:
@@ -282,9 +278,7 @@ class Worktrees:
         # A new branch comes last, when nothing can fail any more: until then there is no branch to clean up.
         start = (facts.branch,) if reused else (plan.commit,)
         how = () if reused else ("--detach",)
-        self._add(
-            repository, *how, "--lock", "--reason", _HELD, "--", str(path), *start, branch=facts.branch, lock=lock
-        )
+        self._add(repository, *how, "--", str(path), *start, branch=facts.branch, lock=lock)
         if path.resolve() != path:
             raise HomeUnusable(str(self._root), "somebody has put a symbolic link in the way")
         entry = entry_of(path)
