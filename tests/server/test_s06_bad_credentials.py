@@ -393,3 +393,14 @@ async def test_s6_a_login_link_is_made_by_those_who_may_admit_others(house: Hous
     entered = await house.ask("GET", made.json["url"].removeprefix(house.url))
     cookie = ("Cookie", (entered.header("set-cookie") or "").partition(";")[0])
     assert (await house.ask("GET", "/api/v1/me", cookie)).json["role"] == "viewer"
+
+
+async def test_a_login_link_leads_to_the_address_that_was_asked_for_it(house: House) -> None:
+    json, operator = ("Content-Type", "application/json"), await house.bearer()
+    shown = f"localhost:{house.port}"
+
+    asked = await house.ask("POST", "/api/v1/logins", ("Host", shown), operator, json, body=b"{}")
+    local = await house.ask_locally("POST", "/api/v1/logins", ("Host", "x"), json, body=b"{}")
+
+    assert asked.json["url"].startswith(f"http://{shown}/login?code=")
+    assert local.json["url"].startswith(f"{house.url}/login?code=")

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scrubjay.fleet.access import Principal, Role
 from scrubjay.server.gate import Gate
-from scrubjay.server.guard import principal_of
+from scrubjay.server.guard import ORIGIN, principal_of
 from scrubjay.server.login import login_link
+from scrubjay.server.origins import Origin
 from scrubjay.server.refusals import Refused
 from scrubjay.store.tokens import TokenRow
 
@@ -117,10 +118,11 @@ async def revoke_token(gate: InGate, token: str) -> Response:
 
 
 @router.post("/logins", status_code=201, summary="Make a login link")
-async def create_login(gate: InGate, wanted: CreateLogin) -> CreatedLogin:
-    """It works once, within ten minutes."""
+async def create_login(request: Request, gate: InGate, wanted: CreateLogin) -> CreatedLogin:
+    """It works once, within ten minutes, at the address that this request came to."""
     code, expires_us = await gate.credentials.create_login(role=wanted.role, name=wanted.name)
-    return CreatedLogin(url=login_link(gate.addresses.origins[0], code), expires_us=expires_us)
+    reached: Origin | None = request.scope[ORIGIN]
+    return CreatedLogin(url=login_link(reached or gate.addresses.origins[0], code), expires_us=expires_us)
 
 
 def _describe(row: TokenRow) -> Token:
