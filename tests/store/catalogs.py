@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from scrubjay.ids import PodId, PodName, SessionId
 from scrubjay.store.events import Event
@@ -78,3 +79,12 @@ def pod_facts(number: int, *, name: str | None = None, branch: str | None = None
         imported=imported,
         created_us=START_US + number,
     )
+
+
+def check_integrity(connection: Connection) -> list[str]:
+    """What is wrong with the file, one sentence each; empty if it is whole."""
+    try:
+        found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check")]
+    except DBAPIError as error:  # so much is wrong that it cannot be listed
+        return [str(error.orig)]
+    return [] if found == ["ok"] else found

@@ -20,10 +20,8 @@ from scrubjay.store.tokens import (
     add_token,
     bind_token,
     end_browser,
-    end_browsers,
     find_browser,
     find_token,
-    list_browsers,
     list_tokens,
     needs_touch,
     revoke_token,
@@ -86,7 +84,7 @@ def test_the_tokens_of_a_pod_are_revoked_together(connection: Connection) -> Non
     assert revoke_tokens_of(connection, pod_id(1), wall_us=30) == ["t1"]
 
     assert [token.id for token in list_tokens(connection)] == ["t3", "t4"]
-    revoked = read_events(connection, kinds=["token.revoked"])
+    revoked = [event for event in read_events(connection) if event.kind == "token.revoked"]
     assert [(event.pod, event.data["token"]) for event in revoked] == [(pod_id(1), "t2"), (pod_id(1), "t1")]
 
 
@@ -150,24 +148,20 @@ def test_a_clock_that_was_once_ahead_does_not_lock_anybody_out(connection: Conne
 
 
 def test_browsers_are_let_in_and_put_out(connection: Connection) -> None:
-    rows = [
+    one, other = (
         add_browser(connection, id=known_as, digest=_DIGEST, role="viewer", name=name, expires_us=99, wall_us=wall_us)
-        for known_as, name, wall_us in (("b1", "ann", 10), ("b2", "bob", 20), ("b3", "bob", 30))
-    ]
+        for known_as, name, wall_us in (("b1", "ann", 10), ("b2", "bob", 20))
+    )
 
-    assert rows[0] == BrowserRow("b1", "viewer", "ann", 10, 99, None)
-    assert find_browser(connection, "b1") == (rows[0], _DIGEST)
+    assert one == BrowserRow("b1", "viewer", "ann", 10, 99, None)
+    assert find_browser(connection, "b1") == (one, _DIGEST)
     assert find_browser(connection, "b9") is None
-    assert list_browsers(connection) == rows
-    assert end_browsers(connection, name="bob", wall_us=40) == ["b2", "b3"]
     assert end_browser(connection, "b1", wall_us=50)
     assert not end_browser(connection, "b1", wall_us=60)
-    assert end_browsers(connection, wall_us=60) == []
     found = find_browser(connection, "b1")
     assert found is not None
     assert found[0].ended_us == 50
-    assert list_browsers(connection) == []
-    assert list_browsers(connection, at_us=39) == rows
+    assert find_browser(connection, "b2") == (other, _DIGEST)
 
 
 def test_no_event_holds_a_digest(connection: Connection) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from catalogs import Catalog, open_catalog, pod_facts, pod_id
+from catalogs import Catalog, check_integrity, open_catalog, pod_facts, pod_id
 from sqlalchemy import Connection
 
 from chaos.small_disk import SmallDisk, mount_small_disk
 from scrubjay.errors import CatalogUnavailable
 from scrubjay.store.events import append_event, last_number, read_events
 from scrubjay.store.pods import add_pod, list_pods, remove_pod
-from scrubjay.store.sqlite import SqliteDatabase, check_integrity
+from scrubjay.store.sqlite import SqliteDatabase
 from scrubjay.store.status import Status
 from scrubjay.store.tokens import add_browser, add_login, find_browser, use_login
 

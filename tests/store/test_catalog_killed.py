@@ -11,13 +11,12 @@ from random import Random
 from typing import cast
 
 import pytest
-from catalogs import open_catalog
+from catalogs import check_integrity, open_catalog
 from sqlalchemy import Connection, select
 
 from chaos.strace import tampered
 from scrubjay.store import schema
 from scrubjay.store.events import last_number, read_events
-from scrubjay.store.sqlite import check_integrity
 from tiers import sized
 
 pytestmark = pytest.mark.anyio

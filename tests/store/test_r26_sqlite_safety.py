@@ -15,14 +15,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from catalogs import Catalog, open_catalog
+from catalogs import Catalog, check_integrity, open_catalog
 from numbered_writer import write_number
 from sqlalchemy import Connection, text
 
 from scrubjay.errors import CatalogInUse, CatalogUnavailable, UnsafeSqlite
 from scrubjay.store.events import append_event, last_number, read_events
 from scrubjay.store.requests import remembered
-from scrubjay.store.sqlite import SqliteDatabase, check_integrity
+from scrubjay.store.sqlite import SqliteDatabase
 from scrubjay.store.sqlite_library import load_sqlite, require_safe
 from tiers import sized
 

@@ -27,7 +27,6 @@ from scrubjay.replay.search import Hit, SearchIndex
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.reader import Tape
 
-LOOK_EVERY_S = 2.0
 WORTH_BYTES = 256 << 10  # of a tape that grows; one that has ended is indexed at once
 
 log = structlog.get_logger()

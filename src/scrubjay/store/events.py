@@ -6,7 +6,6 @@ the later of the one before and the one given.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -53,7 +52,7 @@ def append_event(
 
 
 @cache
-def _reading(*, of_pod: bool, until: bool, of_kinds: bool) -> Select[*tuple[Any, ...]]:
+def _reading(*, of_pod: bool, until: bool) -> Select[*tuple[Any, ...]]:
     columns = schema.event.c
     query = select(columns.number, columns.wall_us, columns.kind, columns.pod, columns.data)
     query = query.where(columns.number > bindparam("after")).order_by(columns.number).limit(bindparam("most"))
@@ -61,8 +60,6 @@ def _reading(*, of_pod: bool, until: bool, of_kinds: bool) -> Select[*tuple[Any,
         query = query.where(columns.pod == bindparam("of_pod"))
     if until:
         query = query.where(columns.wall_us <= bindparam("until_us"))
-    if of_kinds:
-        query = query.where(columns.kind.in_(bindparam("kinds", expanding=True)))
     return query
 
 
@@ -73,17 +70,14 @@ def read_events(
     limit: int = 1000,
     pod: PodId | None = None,
     until_us: int | None = None,
-    kinds: Collection[str] | None = None,
 ) -> list[Event]:
     """Events with a number above ``after`` in order, those at ``until_us`` included."""
-    query = _reading(of_pod=pod is not None, until=until_us is not None, of_kinds=kinds is not None)
+    query = _reading(of_pod=pod is not None, until=until_us is not None)
     parameters: dict[str, object] = {"after": after, "most": limit}
     if pod is not None:
         parameters["of_pod"] = pod
     if until_us is not None:
         parameters["until_us"] = until_us
-    if kinds is not None:
-        parameters["kinds"] = list(kinds)
     return [Event(*row) for row in map(tuple, connection.execute(query, parameters))]
 
 

@@ -177,12 +177,3 @@ def _migrate(connection: Connection, path: Path) -> None:
 def _close_unwanted(opening: asyncio.Future[_File]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
-
-
-def check_integrity(connection: Connection) -> list[str]:
-    """What is wrong with the file, one sentence each; empty if it is whole."""
-    try:
-        found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check")]
-    except DBAPIError as error:  # so much is wrong that it cannot be listed
-        return [str(error.orig)]
-    return [] if found == ["ok"] else found

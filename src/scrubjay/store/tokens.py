@@ -34,9 +34,6 @@ _FIND_BROWSER = select(*_BROWSER_COLUMNS, _BROWSER.c.digest).where(_BROWSER.c.id
 _ALL_TOKENS = TimedQuery(
     lambda moment: select(*_TOKEN_COLUMNS).where(holds(_TOKEN, moment)).order_by(_TOKEN.c.since_event)
 )
-_ALL_BROWSERS = TimedQuery(
-    lambda moment: select(*_BROWSER_COLUMNS).where(holds(_BROWSER, moment)).order_by(_BROWSER.c.since_event)
-)
 _USABLE_LOGIN = select(_LOGIN.c.role, _LOGIN.c.name).where(
     *(_LOGIN.c.digest == bindparam("of"), _LOGIN.c.until_event.is_(None), _LOGIN.c.expires_us > bindparam("now_us"))
 )
@@ -203,22 +200,16 @@ def find_browser(connection: Connection, id: str) -> tuple[BrowserRow, bytes] | 
     return None if row is None else (_read_browser(row[:-1]), row[-1])
 
 
-def list_browsers(connection: Connection, *, at_us: int | None = None) -> list[BrowserRow]:
-    """The browsers that are, or at an instant were, let in, oldest first; expired ones are among them."""
-    browsers = [_read_browser(row) for row in _ALL_BROWSERS.run(connection, at_us)]
-    return browsers if at_us is None else [replace(browser, ended_us=None) for browser in browsers]
-
-
 def end_browser(connection: Connection, id: str, *, wall_us: int) -> bool:
     """Log a browser out; False if it is not in. The event is ``browser.ended``."""
     found = find_browser(connection, id)
-    return found is not None and found[0].ended_us is None and bool(_end(connection, [found[0]], wall_us))
-
-
-def end_browsers(connection: Connection, *, name: str | None = None, wall_us: int) -> list[str]:
-    """Log all browsers out, or those of one name; returns which. One event ``browser.ended`` each."""
-    browsers = list_browsers(connection)
-    return _end(connection, [browser for browser in browsers if name is None or browser.name == name], wall_us)
+    if found is None or found[0].ended_us is not None:
+        return False
+    browser = found[0]
+    data: Json = {"browser": id, "role": browser.role, "name": browser.name}
+    event = append_event(connection, "browser.ended", wall_us=wall_us, data=data)
+    _BROWSERS.close(connection, event, id)
+    return True
 
 
 def _revoke(connection: Connection, tokens: list[TokenRow], wall_us: int) -> list[str]:
@@ -227,14 +218,6 @@ def _revoke(connection: Connection, tokens: list[TokenRow], wall_us: int) -> lis
         event = append_event(connection, "token.revoked", wall_us=wall_us, pod=token.pod, data=data)
         _TOKENS.close(connection, event, token.id)
     return [token.id for token in tokens]
-
-
-def _end(connection: Connection, browsers: list[BrowserRow], wall_us: int) -> list[str]:
-    for browser in browsers:
-        data: Json = {"browser": browser.id, "role": browser.role, "name": browser.name}
-        event = append_event(connection, "browser.ended", wall_us=wall_us, data=data)
-        _BROWSERS.close(connection, event, browser.id)
-    return [browser.id for browser in browsers]
 
 
 def _read_token(row: Row[*tuple[Any, ...]] | tuple[Any, ...]) -> TokenRow:

@@ -18,7 +18,6 @@ _COLUMNS = tuple(
     _TABLE.c[name] for name in ("runner", "name", "path", "repository", "branch", "base", "pod", "since_us", "until_us")
 )
 _WORKTREES = Facts(_TABLE, "runner", "name")
-_ALL = TimedQuery(lambda moment: select(*_COLUMNS).where(holds(_TABLE, moment)).order_by(_TABLE.c.since_event))
 _ONE = TimedQuery(
     lambda moment: select(*_COLUMNS).where(
         holds(_TABLE, moment), _TABLE.c.runner == bindparam("of"), _TABLE.c.name == bindparam("named")
@@ -72,11 +71,6 @@ def remove_worktree(connection: Connection, runner: RunnerId, name: str, *, wall
     event = append_event(connection, "worktree.removed", wall_us=wall_us, pod=current.pod, data=data)
     _WORKTREES.close(connection, event, runner, name)
     return True
-
-
-def list_worktrees(connection: Connection, *, at_us: int | None = None) -> list[WorktreeFacts]:
-    """All worktrees, now or at an instant, oldest first."""
-    return [_read(row) for row in _ALL.run(connection, at_us)]
 
 
 def get_worktree(
