@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -40,7 +38,6 @@ def make_app(tower: Tower, gate: Gate) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # its page would fetch scripts from elsewhere
         redoc_url=None,
-        lifespan=_lifespan,
     )
     app.state.tower, app.state.gate = tower, gate
     app.state.metrics = Metrics(tower)
@@ -66,11 +63,6 @@ def make_app(tower: Tower, gate: Gate) -> FastAPI:
 def make_guarded_app(tower: Tower, gate: Gate) -> Guard:
     """The application as it is served."""
     return Guard(make_app(tower, gate), gate)
-
-
-@asynccontextmanager
-async def _lifespan(_app: FastAPI) -> AsyncGenerator[None]:
-    yield
 
 
 async def _healthz() -> PlainTextResponse:

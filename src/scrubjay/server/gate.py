@@ -11,6 +11,7 @@ from scrubjay.server.limits import Failures
 from scrubjay.server.open_connections import OpenConnections
 from scrubjay.server.origins import Addresses
 from scrubjay.store.database import Database
+from scrubjay.wire.viewer import LOGGED_OUT
 
 if TYPE_CHECKING:
     from scrubjay.clock import Clock
@@ -30,7 +31,7 @@ class Gate:
     async def put_out(self, principal_id: str, *, reason: str) -> int:
         """Close what somebody has open and believe nothing about them any more; returns how many connections."""
         self.credentials.forget(principal_id)
-        closed = await self.connections.close(principal_id, code=4401, reason=reason)
+        closed = await self.connections.close(principal_id, code=LOGGED_OUT, reason=reason)
         if closed:
             log.info("guard.closed", principal=principal_id, reason=reason, connections=closed)
         return closed

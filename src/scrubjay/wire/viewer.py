@@ -21,6 +21,7 @@ LATE = 4008  # closed because it took nothing for five minutes
 LOGGED_OUT = 4401
 FORBIDDEN = 4403
 GONE = 4404
+UNFIT = 4409  # another fleet, or a runner that the server will not have
 
 
 _Side = Annotated[int, msgspec.Meta(ge=0, le=SIDE_MAX)]

@@ -27,7 +27,9 @@ async def fleet(websocket: WebSocket) -> None:
     number = int(raw) if raw is not None else tower.changes.number
     await websocket.accept()
     if number > tower.changes.number:
-        await close_quietly(websocket, 4409, f"there are only {tower.changes.number} changes: this is another fleet")
+        await close_quietly(
+            websocket, wire.UNFIT, f"there are only {tower.changes.number} changes: this is another fleet"
+        )
         return
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -13,6 +13,7 @@ from scrubjay.server.errors import TokenBound
 from scrubjay.server.peer import Peer, PeerRefused
 from scrubjay.server.sockets.closing import close_quietly, gate_of, hang_up, principal_of, tower_of
 from scrubjay.wire.messages import Ask, BadMessage, FromServer, Hello, Refused, decode_from_runner, encode
+from scrubjay.wire.viewer import UNFIT
 
 HELLO_WITHIN_S = 10.0
 SILENCE_S = 15.0  # after which a runner that says nothing, asked every third of it, is taken for gone
@@ -43,7 +44,7 @@ async def runner(websocket: WebSocket) -> None:
         reason = str(error) if hint is None else f"{error}; {hint}"
         with suppress(WebSocketDisconnect):
             await websocket.send_bytes(encode(Refused(reason=reason)))
-        await close_quietly(websocket, 4409, str(error)[:100])
+        await close_quietly(websocket, UNFIT, str(error)[:100])
         return
     except CatalogError:
         await close_quietly(websocket, 1013, "the catalog cannot be used now: come back")
