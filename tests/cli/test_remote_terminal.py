@@ -57,6 +57,7 @@ def _attached(
     folder: Path,
     converse: Callable[[ServerConnection], None],
     let_in: Callable[[ServerConnection, Request], Response | None] | None = None,
+    through: tuple[str, ...] = (),
 ) -> Generator[Terminal]:
     """The terminal of somebody who attaches to a pod of a server."""
     with serve(converse, "127.0.0.1", 0, process_request=let_in) as server:
@@ -64,9 +65,11 @@ def _attached(
         serving.start()
         url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
         environ = {name: value for name, value in os.environ.items() if not name.startswith("SCRUBJAY_")}
-        argv = [sys.executable, "-P", "-m", "scrubjay", "--data", str(folder), "--server", url, "attach", "far"]
+        command = [sys.executable, "-P", "-m", "scrubjay", "--data", str(folder), "--server", url, "attach", "far"]
         try:
-            with Terminal(argv, environ | {"SCRUBJAY_TOKEN": "sjt_a_b", "TERM": "xterm-256color"}) as terminal:
+            with Terminal(
+                [*through, *command], environ | {"SCRUBJAY_TOKEN": "sjt_a_b", "TERM": "xterm-256color"}
+            ) as terminal:
                 yield terminal
         finally:
             server.shutdown()
@@ -204,16 +207,22 @@ def test_the_terminal_is_given_back_when_the_command_is_ended(tmp_path: Path, nu
         assert terminal.wait() == 0
 
 
-def test_a_command_whose_terminal_is_closed_ends_even_if_the_server_is_away(tmp_path: Path) -> None:
-    came = threading.Event()
+@pytest.mark.parametrize("told", [True, False])
+def test_a_command_whose_terminal_is_closed_ends_even_if_the_server_is_away(tmp_path: Path, *, told: bool) -> None:
+    came, ended = threading.Event(), threading.Event()
 
-    def mute(_connection: ServerConnection, _request: Request) -> None:
+    def say_nothing(_connection: ServerConnection, _request: Request) -> None:
         came.set()
-        time.sleep(2)
+        ended.wait(DEADLINE_S)
 
-    with _attached(tmp_path, _Pod().serve, mute) as terminal:
+    # SIGHUP goes to the shell, which does not pass it on.
+    through = () if told else ("sh", "-c", 'trap "" HUP; "$@"; exit 0', "sh")
+    with _attached(tmp_path, _Pod().serve, say_nothing, through) as terminal:
         assert came.wait(DEADLINE_S)
         terminal.hang_up()
         began = time.monotonic()
         os.waitid(os.P_PID, terminal.pid, os.WEXITED | os.WNOWAIT)
-        assert time.monotonic() - began < 1.5
+        took_s = time.monotonic() - began
+        ended.set()
+
+    assert took_s < 5
