@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from scrubjay.clock import SystemClock
+from scrubjay.fleet.process import Process
 from scrubjay.ids import PodId, RunnerId, new_pod_id, new_runner_id
 from scrubjay.server.changes import Changes
 from scrubjay.server.peer import Peer
 from scrubjay.server.tower import Tower
 from scrubjay.store.sqlite import SqliteDatabase
 from scrubjay.store.tapes import ReplicatedTapes
-from scrubjay.wire.messages import PROTOCOL, Answer, Ask, FromServer, Hello, PodReport, Process, Roster
+from scrubjay.wire.messages import PROTOCOL, Answer, Ask, FromServer, Hello, PodReport, Roster
 
 T = TypeVar("T")
 

@@ -19,6 +19,7 @@ from fake_clock import FakeClock
 from inbox import DEADLINE_S, SECRET, Inbox, open_inbox
 from scrubjay.errors import CatalogUnavailable
 from scrubjay.fleet.notices import Message
+from scrubjay.fleet.process import Process
 from scrubjay.ids import PodId, PodName, SessionId, new_pod_id
 from scrubjay.server.changes import Changes
 from scrubjay.server.drop_oldest import DropOldest
@@ -29,7 +30,7 @@ from scrubjay.store.events import append_event
 from scrubjay.store.notices import mute_pod, unmute_pod
 from scrubjay.store.pods import PodFacts, add_pod, remove_pod
 from scrubjay.store.sqlite import SqliteDatabase
-from scrubjay.store.status import Process, Status, set_status
+from scrubjay.store.status import Status, set_status
 from scrubjay.tape.record import Json
 
 # Apprise imports every plugin it has, and some import what Python is going to drop.

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from scrubjay.fleet.process import OVER
 from scrubjay.ids import PodId
 from scrubjay.settings import NoticeKind
 
 BODY_MAX = 500  # characters; a phone shows fewer
 TITLE_MAX = 120
 _NAMES_MAX = 5  # pods that are named in one message about many
-_OVER = ("exited", "lost", "imported")
 # Chats would ring everybody, or make links of what an agent wrote.
 _RINGS = re.compile(r"(?<=[@<])(?=[!@#&\w])")
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?)")
@@ -113,7 +113,7 @@ class Watch:
         """An agent rang its bell or sent a notification, with or without somebody looking at it."""
         seen = self._pods.get(pod)
         # Where it is known what an agent does, that says more than its bell.
-        if seen is None or attended or seen.process in _OVER or seen.activity is not None:
+        if seen is None or attended or seen.process in OVER or seen.activity is not None:
             return None
         seen.called = True
         said = ": ".join(part for part in (_plain(title), _plain(body)) if part)
@@ -122,7 +122,7 @@ class Watch:
     def holds(self, notice: Notice) -> bool:
         """Whether what was said of a pod is still so."""
         seen = self._pods.get(notice.pod)
-        if seen is None or seen.process in _OVER:
+        if seen is None or seen.process in OVER:
             return False
         match notice.what:
             case "call":
@@ -136,7 +136,7 @@ class Watch:
         process, activity, waiting_for = seen.process, seen.activity, seen.waiting_for
         began_us = seen.working_since_us
         self._take(seen, status, wall_us)
-        if process in _OVER:
+        if process in OVER:
             return None
         reason = _text(status, "reason")
         if seen.process == "lost":

@@ -28,6 +28,7 @@ from scrubjay.errors import (
 )
 from scrubjay.fleet.access import Principal
 from scrubjay.fleet.keyboard import Keyboards
+from scrubjay.fleet.process import OVER, describe_process
 from scrubjay.ids import PodId, PodName, RunnerId, SessionId
 from scrubjay.replay.frame import Frame
 from scrubjay.screen.masked import mask_snapshot
@@ -59,7 +60,6 @@ LIVE_SCROLLBACK = 200  # rows of what scrolled off that a viewer begins with; to
 SYNC_EVERY_S = 0.2
 INDEX_EVERY_S = 5.0
 _HEARD_WITHIN_S = 5.0  # for what a runner did to be reported by it
-_OVER = ("exited", "lost", "imported")
 
 log = structlog.get_logger()
 
@@ -74,7 +74,7 @@ class KnownPod:
     @property
     def over(self) -> bool:
         """Whether it has ended."""
-        return self.report.process in _OVER
+        return self.report.process in OVER
 
 
 @dataclass(slots=True)
@@ -254,7 +254,8 @@ class Tower:
     def require_running(self, known: KnownPod) -> None:
         """PodNotRunning if it has ended."""
         if known.over:
-            raise PodNotRunning(known.report.name, describe_process(known.report))
+            report = known.report
+            raise PodNotRunning(report.name, describe_process(report.process, report.reason, report.exit_status))
 
     # What runners report.
 
@@ -470,13 +471,6 @@ def author_of(principal: Principal) -> str:
     return f"{principal.role}:{principal.name}"
 
 
-def describe_process(report: PodReport) -> str:
-    """A pod's state in a few words."""
-    if report.process == "exited" and report.exit_status is not None:
-        return f"exited {report.exit_status}"
-    return report.process if report.reason is None else f"{report.process}: {report.reason}"
-
-
 def _record_report(connection: Connection, report: PodReport, runner: RunnerId, *, wall_us: int, found: bool) -> bool:
     """Bring the catalog up to date with a report; False if the pod was removed, for it does not come back."""
     facts = PodFacts(
@@ -495,7 +489,7 @@ def _record_report(connection: Connection, report: PodReport, runner: RunnerId, 
         imported=report.imported,
         created_us=report.created_us,
     )
-    stopped_by = report.stopped_by if report.process in _OVER else None
+    stopped_by = report.stopped_by if report.process in OVER else None
     evidence: Json = {} if stopped_by is None else {"stopped_by": stopped_by}
     status = Status(report.process, report.reason, report.exit_status, evidence=evidence)
     if add_pod(connection, facts, status, wall_us=wall_us, found=found):
@@ -544,7 +538,7 @@ def _report_of(facts: PodFacts, status: Status) -> PodReport:
         imported=facts.imported,
         reason=status.reason,
         exit_status=status.exit_status,
-        complete=status.process in _OVER,
+        complete=status.process in OVER,
     )
 
 

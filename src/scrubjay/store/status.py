@@ -8,13 +8,13 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, select
 
 from scrubjay.errors import NoSuchPod
+from scrubjay.fleet.process import Process
 from scrubjay.ids import PodId
 from scrubjay.store import schema
 from scrubjay.store.events import Event, append_event
 from scrubjay.store.facts import Facts
 from scrubjay.tape.record import Json
 
-Process = Literal["starting", "running", "paused", "ending", "exited", "lost", "imported"]
 Activity = Literal["executing", "waiting", "idle"]
 
 _KINDS: dict[Process, str] = {"exited": "pod.exited", "lost": "pod.lost"}

@@ -11,10 +11,9 @@ from typing import Literal
 import msgspec
 
 from scrubjay.errors import BadInput
+from scrubjay.fleet.process import Process as Process  # runners have it from here
 
 PROTOCOL = 1  # raised when an older other side could not go on
-
-Process = Literal["starting", "running", "paused", "ending", "exited", "lost", "imported"]
 
 
 class _Message(msgspec.Struct, kw_only=True, omit_defaults=True, tag=str.lower):

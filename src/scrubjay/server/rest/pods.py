@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from scrubjay.errors import BadInput, NoSuchPod
+from scrubjay.fleet.process import describe_process
 from scrubjay.ids import PodId
 from scrubjay.server.peer import ANSWER_WITHIN_S, CLONE_WITHIN_S
 from scrubjay.server.rest import models
@@ -231,7 +232,7 @@ def describe_status(status: Status) -> models.Status:
     """A status for a program."""
     return models.Status(
         process=status.process,
-        description=_words(status),
+        description=describe_process(status.process, status.reason, status.exit_status),
         reason=status.reason,
         exit_status=status.exit_status,
         activity=status.activity,
@@ -241,14 +242,6 @@ def describe_status(status: Status) -> models.Status:
         since_us=status.since_us,
         until_us=status.until_us,
     )
-
-
-def _words(status: Status) -> str:
-    if status.reason is not None:
-        return f"{status.process}: {status.reason}"
-    if status.process == "exited" and status.exit_status is not None:
-        return f"exited {status.exit_status}"
-    return status.process
 
 
 def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool, mute: Mute | None) -> models.Pod:
