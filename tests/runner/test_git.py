@@ -48,7 +48,6 @@ def test_no_program_of_a_repositorys_choice_is_run(checkouts: Checkouts) -> None
         checkouts.worktrees.diff_summary(made)
         checkouts.worktrees.diff(made)
         checkouts.worktrees.release(made)
-        checkouts.worktrees.hold(made)
         checkouts.worktrees.remove(made, force=True)
 
     assert not witness.exists()
@@ -216,10 +215,6 @@ def test_a_folder_of_the_repository_in_path_is_not_where_git_comes_from(checkout
     Git(checkouts.environ | {"PATH": "." + os.pathsep + checkouts.environ["PATH"]}).run("status", cwd=project)
 
     assert not (checkouts.folder / "witness").exists()
-
-
-def test_the_version_is_a_number(checkouts: Checkouts) -> None:
-    assert Git(checkouts.environ).version() >= (2, 34)
 
 
 def test_clean_text_has_no_controls() -> None:

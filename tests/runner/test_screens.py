@@ -73,7 +73,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     eventually(lambda: set(children_of(os.getpid())) <= before, "the workers are gone", within_s=15)
 
 
-def _keyframe(stage: Stage, tape: GrowingTape, *, history: int = 0) -> LiveKeyframe:
+def _keyframe(stage: Stage, tape: GrowingTape, *, history: bool = False) -> LiveKeyframe:
     return asyncio.run(stage.screens.keyframe(tape.pod, history=history))
 
 
@@ -274,7 +274,7 @@ def test_the_screen_is_what_a_terminal_shows_that_was_fed_everything(stage: Stag
                 frame = _keyframe(stage, tape)
                 assert frame.offset == tape.end
                 assert differences(frame.snapshot, _truth(tape, frame.offset)) == []
-        frame = _keyframe(stage, tape, history=1000)
+        frame = _keyframe(stage, tape, history=True)
         assert differences(frame.snapshot, _truth(tape, frame.offset), history=1000) == []
         state = read_snapshot(frame.snapshot)
         assert (frame.cols, frame.rows) == (state.cols, state.rows)

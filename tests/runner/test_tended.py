@@ -15,6 +15,7 @@ import pytest
 
 from runner.fake_keeper import FakeKeeper, Witness
 from scrubjay.clock import SystemClock
+from scrubjay.pods.pod import Observation, Pod
 from scrubjay.runner.tended import Tended
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json
@@ -104,6 +105,24 @@ async def test_only_a_signal_that_ends_an_agent_is_a_wish_for_its_end_and_not_fo
         await _until(lambda: _output(witness) == b"last words", "all is heard")
 
     assert tended.report().stopped_by == stopped_by
+
+
+async def test_a_keeper_that_comes_to_life_when_its_end_is_looked_for_is_not_taken_for_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, witness = FakeKeeper(tmp_path), Witness()
+    tended = Tended(keeper.pod, witness, SystemClock())
+    observe = Pod.observe
+    seen = [Observation("running"), Observation("ending")]
+
+    def look(pod: Pod) -> Observation:
+        return seen.pop() if seen else observe(pod)
+
+    monkeypatch.setattr(Pod, "observe", look)
+
+    await asyncio.wait_for(tended.tend(), 10)
+
+    assert (seen, witness.told, tended.complete) == ([], ["lost"], True)
 
 
 async def test_a_keeper_is_dialled_again_when_there_was_no_socket_to_be_had(

@@ -158,12 +158,6 @@ class Git:
             raise failure(words[0], ended)
         return ended
 
-    def version(self) -> tuple[int, ...]:
-        """The version of git, like (2, 39, 5)."""
-        said = self.run("version", cwd=Path("/")).stdout.decode("ascii", "replace")
-        match = re.search(r"[0-9]+(?:\.[0-9]+)+", said)
-        return tuple(int(part) for part in match[0].split(".")) if match is not None else ()
-
     def _program(self) -> str:
         found = shutil.which("git", path=self._path)
         if found is None:

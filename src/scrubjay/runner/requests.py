@@ -137,7 +137,7 @@ async def _remove(runner: Runner, request: Remove) -> Json:
 async def _keyframe(runner: Runner, request: Keyframe) -> Json:
     tended = runner.find(request.pod)
     _ = tended.link  # PodNotRunning
-    frame = await runner.screens.keyframe(tended.pod.id, history=request.history)
+    frame = await runner.screens.keyframe(tended.pod.id, history=request.history > 0)
     return {
         "offset": frame.offset,
         "at": frame.at,

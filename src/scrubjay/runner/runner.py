@@ -10,7 +10,6 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.1  # for new and deleted pods: one stat of a folder
 TEND_AGAIN_S = 1.0  # after what went wrong with a pod
-ADOPTIONS = 16  # pods that are taken up at once
 
 log = structlog.get_logger()
 
@@ -58,7 +56,6 @@ class Runner:
         self.id = _read_id(home)
         self.pods: dict[PodId, Tended] = {}
         self.worktrees = Worktrees(home.path, environ=environ)
-        self.threads = ThreadPoolExecutor(8, thread_name_prefix="runner")
         self.screens = LiveScreens(heard=self._heard_in_thread)
         self.found_all = asyncio.Event()  #: set when all pods that were there at the start are known
         #: Told of what happens; whoever speaks to a server sets them.
@@ -69,7 +66,6 @@ class Runner:
         self.on_called: Callable[[Tended, Heard], None] = lambda _tended, _heard: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[PodId, asyncio.Task[None]] = {}
-        self._adopting = asyncio.Semaphore(ADOPTIONS)
 
     async def run(self) -> None:
         """Look after the pods until cancelled. They go on without us."""
@@ -97,7 +93,6 @@ class Runner:
         finally:
             self.worktrees.stop()  # a thread that waits for git would be waited for
             self.screens.shut_down()
-            self.threads.shutdown(wait=False, cancel_futures=True)
 
     async def _tidy(self) -> None:
         try:

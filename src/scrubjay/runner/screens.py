@@ -68,8 +68,8 @@ class LiveScreens:
         if place is not None:
             place[0].feed(place[1], records)
 
-    async def keyframe(self, pod: PodId, *, history: int = 0) -> LiveKeyframe:
-        """The screen after everything that was fed so far, with what scrolled off if ``history`` asks for any.
+    async def keyframe(self, pod: PodId, *, history: bool = False) -> LiveKeyframe:
+        """The screen after everything that was fed so far, with what scrolled off if ``history`` is wanted.
 
         ScreenUnavailable if the pod is not open or the engine cannot say it.
         """
@@ -83,7 +83,7 @@ class LiveScreens:
             with suppress(RuntimeError):  # the loop is closed: there is nobody left to tell
                 loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
 
-        place[0].ask(place[1], history=history > 0, deliver=deliver)
+        place[0].ask(place[1], history=history, deliver=deliver)
         try:
             found = await asyncio.wait_for(answer, _KEYFRAME_WITHIN_S)
         except TimeoutError:

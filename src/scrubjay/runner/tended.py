@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from scrubjay.errors import KeeperGone, KeeperRefused, NotATape, PodNotRunning
-from scrubjay.pods.pod import Observation, Pod
+from scrubjay.pods.pod import Pod
 from scrubjay.runner.keeper_link import KeeperLink
 from scrubjay.runner.recent import RecentBytes
 from scrubjay.tape.format import BadRecord, Kind
@@ -113,6 +113,11 @@ class Tended:
 
     async def tend(self) -> None:
         """Listen to its keeper until it is gone, then find out how the pod ended."""
+        while not self.complete:
+            await self._stay_with_keeper()
+            await self._find_out()
+
+    async def _stay_with_keeper(self) -> None:
         loop, retry_s = asyncio.get_running_loop(), _RETRY_S
         while await asyncio.to_thread(lambda: self.pod.alive):
             began = loop.time()
@@ -130,7 +135,6 @@ class Tended:
             elif self._process != "ending":
                 await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, _RETRY_MAX_S)
-        await self._find_out()
 
     async def _listen(self) -> None:
         link = await KeeperLink.open(self.pod, self)
@@ -169,26 +173,21 @@ class Tended:
             await asyncio.sleep(0.01)
 
     async def _find_out(self) -> None:
-        """How it ended."""
+        """How it ended, if it has."""
         seen = await asyncio.to_thread(self.pod.observe)
+        if seen.state == "running" or seen.state == "ending":
+            await asyncio.sleep(_RETRY_S)  # a keeper has come to life since: it is looked at again
+            return
         self.end = self.synced = await asyncio.to_thread(self._tape_end)
         self.complete = True
-        self._note_end(seen)
+        self._exit_status = seen.status
+        self._become(seen.state, seen.reason, wall_us=seen.ended_us)
 
     def _tape_end(self) -> int:
         try:
             return self.pod.tape().end
         except NotATape:
             return 0
-
-    def _note_end(self, seen: Observation) -> None:
-        match seen.state:
-            case "exited" | "imported" | "lost":
-                process: Process = seen.state
-            case "running" | "ending":  # a keeper has come to life in between; the next look will tell
-                process = "ending"
-        self._exit_status = seen.status
-        self._become(process, seen.reason, wall_us=seen.ended_us)
 
     def _become(self, process: Process, reason: str | None, *, wall_us: int | None = None) -> None:
         if (process, reason) != (self._process, self._reason):

@@ -219,7 +219,14 @@ class Uplink:
 
     def _read(self, work: Coroutine[object, object, None]) -> None:
         self._reading = True
-        self._spawn(work)
+        self._spawn(self._go_on_after(work))
+
+    async def _go_on_after(self, work: Coroutine[object, object, None]) -> None:
+        try:
+            await work
+        finally:
+            self._reading = False
+        self._pump()
 
     async def _read_portion(self, tended: Tended, portion: replication.Portion) -> None:
         reader = self._reader(tended)
@@ -227,24 +234,19 @@ class Uplink:
             data = await asyncio.to_thread(reader.read, portion.offset, portion.limit)
         except (ScrubjayError, OSError) as error:
             self._give_up(tended, error)
-            data = b""
-        self._reading = False
+            return
         if data and self._send is not None:
             self._send_portion(portion, data)
-        self._pump()
 
     async def _check(self, check: replication.Check) -> None:
         tended = self._runner.pods.get(check.pod)
-        self._reading = False
-        if tended is not None:
-            self._reading = True
-            try:
-                fingerprint = await asyncio.to_thread(self._reader(tended).fingerprint, check.offset)
-                self._sender.checked(check.pod, fingerprint)
-            except (ScrubjayError, OSError) as error:
-                self._give_up(tended, error)
-            self._reading = False
-        self._pump()
+        if tended is None:
+            return
+        try:
+            fingerprint = await asyncio.to_thread(self._reader(tended).fingerprint, check.offset)
+            self._sender.checked(check.pod, fingerprint)
+        except (ScrubjayError, OSError) as error:
+            self._give_up(tended, error)
 
     def _give_up(self, tended: Tended, error: Exception) -> None:
         """A tape that cannot be read here cannot be sent further; what the server has stays."""
