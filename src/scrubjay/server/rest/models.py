@@ -12,11 +12,13 @@ Side = Annotated[int, Field(ge=0, le=SIDE_MAX)]
 """Columns or rows; the runner knows which of them a terminal can have."""
 
 
-class _Model(BaseModel):
+class Model(BaseModel):
+    """Something the API says or takes, with nothing in it that is not described."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class Status(_Model):
+class Status(Model):
     """What a pod does, from one instant up to another."""
 
     process: str
@@ -31,7 +33,7 @@ class Status(_Model):
     until_us: int | None = None
 
 
-class Pod(_Model):
+class Pod(Model):
     """A pod of the fleet."""
 
     id: str
@@ -57,7 +59,7 @@ class Pod(_Model):
     status: Status
 
 
-class Start(_Model):
+class Start(Model):
     """A pod to be started: a command, or an agent by its name."""
 
     command: list[str] = Field(default=[], max_length=4096)
@@ -75,7 +77,7 @@ class Start(_Model):
     runner: str | None = Field(default=None, description="Which machine; needed where there are several.")
 
 
-class Started(_Model):
+class Started(Model):
     """A pod that was started."""
 
     id: str
@@ -83,7 +85,7 @@ class Started(_Model):
     session: str
 
 
-class Input(_Model):
+class Input(Model):
     """Something to type."""
 
     text: str = ""
@@ -92,51 +94,51 @@ class Input(_Model):
     takeover: bool = Field(default=False, description="Even if somebody else has the keyboard.")
 
 
-class Label(_Model):
+class Label(Model):
     """A label for this instant of a pod."""
 
     label: str = Field(min_length=1, max_length=1000)
 
 
-class Size(_Model):
+class Size(Model):
     """A terminal's size."""
 
     cols: Side
     rows: Side
 
 
-class Signal(_Model):
+class Signal(Model):
     """A signal for a pod's agent."""
 
     signal: Literal["INT", "TERM", "KILL", "QUIT", "HUP", "TSTP", "CONT", "USR1", "USR2"]
 
 
-class Stop(_Model):
+class Stop(Model):
     """How to end a pod."""
 
     grace_s: float = Field(default=5.0, ge=0, le=3600)
 
 
-class Mute(_Model):
+class Mute(Model):
     """How long to give no notices of a pod."""
 
     for_s: float | None = Field(default=None, gt=0, le=366 * 86_400, description="Without it, until it is unmuted.")
 
 
-class Done(_Model):
+class Done(Model):
     """Something that was done, and where on the tape."""
 
     offset: int | None = None
 
 
-class Ended(_Model):
+class Ended(Model):
     """How a pod ended."""
 
     process: str
     exit_status: int | None
 
 
-class Event(_Model):
+class Event(Model):
     """One numbered change of the fleet."""
 
     number: int
@@ -146,14 +148,14 @@ class Event(_Model):
     data: dict[str, Any]
 
 
-class Events(_Model):
+class Events(Model):
     """Changes in order."""
 
     events: list[Event]
     last: int = Field(description="The number of the fleet's last change.")
 
 
-class Hit(_Model):
+class Hit(Model):
     """A row that was found."""
 
     pod: str
@@ -167,7 +169,7 @@ class Hit(_Model):
     marks: list[tuple[int, int]]
 
 
-class Mark(_Model):
+class Mark(Model):
     """A label somebody put on an instant."""
 
     at: int
@@ -175,7 +177,7 @@ class Mark(_Model):
     author: str
 
 
-class Timeline(_Model):
+class Timeline(Model):
     """A whole recording at a glance; times in microseconds."""
 
     duration: int
@@ -186,7 +188,7 @@ class Timeline(_Model):
     idle: list[tuple[int, int]]
 
 
-class Runner(_Model):
+class Runner(Model):
     """A machine of the fleet."""
 
     id: str
@@ -198,7 +200,7 @@ class Runner(_Model):
     since_us: int
 
 
-class Worktree(_Model):
+class Worktree(Model):
     """A git worktree and what state it is in."""
 
     runner: str
@@ -217,7 +219,7 @@ class Worktree(_Model):
     pods: list[str] = []
 
 
-class ChangedFile(_Model):
+class ChangedFile(Model):
     """One file of a diff."""
 
     path: str
@@ -225,7 +227,7 @@ class ChangedFile(_Model):
     deletions: int | None
 
 
-class Diff(_Model):
+class Diff(Model):
     """What was changed in a worktree since it was made."""
 
     commits: int

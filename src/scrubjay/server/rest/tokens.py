@@ -6,24 +6,22 @@ from typing import Annotated, cast
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from scrubjay.fleet.access import Principal, Role
+from scrubjay.fleet.access import Role
 from scrubjay.server.gate import Gate
-from scrubjay.server.guard import ORIGIN, principal_of
+from scrubjay.server.guard import ORIGIN
 from scrubjay.server.login import login_link
 from scrubjay.server.origins import Origin
 from scrubjay.server.refusals import Refused
+from scrubjay.server.rest.context import Asker
+from scrubjay.server.rest.models import Model
 from scrubjay.store.tokens import TokenRow
 
 router = APIRouter(prefix="/api/v1", tags=["tokens"])
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Token(_Model):
+class Token(Model):
     """A token without its secret."""
 
     id: str
@@ -35,7 +33,7 @@ class Token(_Model):
     used_us: int | None = Field(description="When it was last used, within a minute.")
 
 
-class CreateToken(_Model):
+class CreateToken(Model):
     """A token to be made."""
 
     role: Role
@@ -50,21 +48,21 @@ class CreatedToken(Token):
     token: str = Field(description="The token itself; it is shown this once.")
 
 
-class CreateLogin(_Model):
+class CreateLogin(Model):
     """A login link to be made."""
 
     role: Role = "operator"
     name: str = Field(default="browser", min_length=1, max_length=100)
 
 
-class CreatedLogin(_Model):
+class CreatedLogin(Model):
     """A login link that was just made."""
 
     url: str = Field(description="Logs one browser in, once.")
     expires_us: int
 
 
-class Me(_Model):
+class Me(Model):
     """Who asks."""
 
     id: str
@@ -77,15 +75,11 @@ def _gate(request: Request) -> Gate:
     return cast(Gate, request.app.state.gate)
 
 
-def _principal(request: Request) -> Principal:
-    return principal_of(request.scope)
-
-
 InGate = Annotated[Gate, Depends(_gate)]
 
 
 @router.get("/me", summary="Who you are")
-async def me(asker: Annotated[Principal, Depends(_principal)]) -> Me:
+async def me(asker: Asker) -> Me:
     """As the guard knows you."""
     return Me(id=asker.id, role=asker.role, name=asker.name, pod=asker.pod)
 
