@@ -12,6 +12,7 @@ from replay.recorded import head, output
 from scrubjay.errors import CatalogUnavailable, KeeperRefused, KeyboardHeld, NoSuchPod
 from scrubjay.fleet.access import Principal
 from scrubjay.ids import PodId, new_runner_id
+from scrubjay.server.metrics import Metrics
 from scrubjay.server.rest.once import once
 from scrubjay.store.events import read_events
 from scrubjay.store.pods import list_pods
@@ -263,3 +264,22 @@ async def test_who_asks_a_runner_whose_connection_has_ended_is_told_so_at_once(c
     for ask in (asked, linked.peer.ask(ListWorktrees())):
         with pytest.raises(KeeperRefused, match="was lost"):
             await asyncio.wait_for(ask, 5)
+
+
+# What is counted.
+
+
+async def test_what_is_counted_never_becomes_less(control: Control, tmp_path: Path) -> None:
+    report, linked, metrics = report_of(), control.link(), Metrics(control.tower)
+    pod = PodId(report.id)
+    await linked.introduce(report)
+    data, _ = await _show_more_than_is_kept(linked, pod, tmp_path / "runner")
+    control.tower.live(pod).resyncs += 3
+
+    linked.peer.hear(PodGone(pod=pod))
+    await until(lambda: pod not in control.tower.pods, "it is gone")
+    await linked.leave()
+
+    shown = metrics.encode().decode()
+    assert f"scrubjay_received_bytes_total {float(len(data))}" in shown
+    assert "scrubjay_viewer_resyncs_total 3.0" in shown

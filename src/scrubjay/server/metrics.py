@@ -25,13 +25,11 @@ class _TowerCollector(Collector):
             pods.add_metric([process], count)
         yield pods
         yield GaugeMetricFamily("scrubjay_runners", "Runners that are connected", value=len(tower.peers))
-        received = sum(peer.received_bytes for peer in tower.peers.values())
-        yield CounterMetricFamily("scrubjay_received_bytes", "Bytes of tapes from connected runners", value=received)
-        live = tower.live_pods()
-        viewers, resyncs = sum(pod.viewers for pod in live), sum(pod.resyncs for pod in live)
+        yield CounterMetricFamily("scrubjay_received_bytes", "Bytes of tapes from runners", value=tower.received_bytes)
+        viewers = sum(pod.viewers for pod in tower.live_pods())
         yield GaugeMetricFamily("scrubjay_viewers", "Live views that are open", value=viewers)
         help_ = "Viewers that had fallen behind and were given a keyframe"
-        yield CounterMetricFamily("scrubjay_viewer_resyncs", help_, value=resyncs)
+        yield CounterMetricFamily("scrubjay_viewer_resyncs", help_, value=tower.resyncs)
         yield CounterMetricFamily("scrubjay_changes", "Numbered changes of the fleet", value=tower.changes.number)
 
 

@@ -102,7 +102,6 @@ class Peer:
             )
         self.local = local
         self.name, self.host, self.version = hello.name, hello.host, hello.version
-        self.received_bytes = 0
         self.introduced = False  #: whether its pods are in the catalog
         self._tower, self._send, self._hang_up = tower, send, hang_up
         self._asked: dict[int, asyncio.Future[Json]] = {}
@@ -264,7 +263,7 @@ class Peer:
 
     def _hear_tape(self, message: TapeBytes) -> None:
         pod = PodId(message.pod)
-        self.received_bytes += len(message.data)
+        self._tower.received_bytes += len(message.data)
         if message.live:
             self._do(self._receiver.receive_live(pod, message.offset, message.data))
         else:

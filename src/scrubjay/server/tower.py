@@ -98,7 +98,9 @@ class Tower:
         self.on_called: Callable[[KnownPod, Called], None] = lambda _known, _called: None
         self.unkept: OrderedDict[tuple[str, str], tuple[int, Json]] = OrderedDict()
         """Answers that the catalog did not take, and when they were given, by whom and key."""
+        self.received_bytes = 0  #: of tapes, since the server was started
         self._live: dict[PodId, LivePod] = {}
+        self._past_resyncs = 0  # of those that are live no more
         self._tasks: set[asyncio.Task[object]] = set()
         self._busy: dict[tuple[str, str], _Busy] = {}
 
@@ -331,8 +333,9 @@ class Tower:
         self.keyboards.forget(pod)
         self.cinema.forget(pod)
         self.library.forget(pod)
-        live = self._live.pop(pod, None)
+        live = self._live.get(pod)
         if live is not None:
+            self._drop(live)
             live.wake()
 
     # What is live.
@@ -348,7 +351,11 @@ class Tower:
         """Keep nothing of a tape that is complete while nobody looks: its screen is made from what is kept."""
         live = self._live.get(pod)
         if live is not None and not live.viewers and not self._is_growing(pod):
-            del self._live[pod]
+            self._drop(live)
+
+    def _drop(self, live: LivePod) -> None:
+        del self._live[live.pod]
+        self._past_resyncs += live.resyncs
 
     def show(self, pod: PodId, offset: int, data: bytes, *, jump: bool = False) -> None:
         """Bytes of a tape, for whoever looks."""
@@ -382,6 +389,11 @@ class Tower:
     def live_pods(self) -> list[LivePod]:
         """What is live."""
         return list(self._live.values())
+
+    @property
+    def resyncs(self) -> int:
+        """How often a viewer had fallen behind and was given a keyframe, since the server was started."""
+        return self._past_resyncs + sum(live.resyncs for live in self._live.values())
 
     def viewers(self, pod: PodId) -> int:
         """How many look at a pod."""
