@@ -170,6 +170,13 @@ async def test_s6_logging_in_again_ends_the_login_before(house: House) -> None:
     await watching.hang_up()
 
 
+async def test_s6_a_secret_has_260_random_bits(house: House) -> None:
+    secrets = [(await house.token()).split("_")[2] for _ in range(20)]
+
+    assert {len(secret) * 5 for secret in secrets} == {260}
+    assert set("".join(secrets)) == set("abcdefghijklmnopqrstuvwxyz234567")  # five bits each
+
+
 async def test_s6_revoking_a_token_closes_what_it_has_open(house: House) -> None:
     admin, token, other = await house.bearer(), await house.token("viewer"), await house.bearer("viewer")
     id_ = token.split("_")[1]

@@ -62,7 +62,7 @@ def too_large(max_bytes: int) -> Refused:
 class Failures:
     """How often each address has shown a bad credential of late.
 
-    Secrets have 256 random bits, so nobody guesses one and good ones are never held up; this keeps a broken client from
+    Secrets have 260 random bits, so nobody guesses one and good ones are never held up; this keeps a broken client from
     filling logs, and tells it to slow down. Addresses are forgotten when there are too many.
     """
 
