@@ -9,6 +9,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from scrubjay.pods.pod import Pod
+from scrubjay.server import live
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
 from up.machine import Machine, Onlooker
@@ -264,6 +265,20 @@ async def test_what_is_no_message_closes_the_connection(machine: Machine, nonsen
             await viewer.until(lambda: False)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1007
+
+
+async def test_a_viewer_hears_of_an_end_after_everything_that_was_shown_before(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "TICK_S", 1.0)  # what is shown waits for others, the news of an end does not
+    pod = await machine.start("bash", "-c", "stty -echo; read -r; seq 1 3000; echo last words", name="talks")
+    async with machine.look(_live(pod)) as viewer:
+        await viewer.take_keyboard()
+        await viewer.say(b"\n")
+        while (await viewer.told("status"))["process"] != "exited":
+            pass
+
+    assert viewer.output.endswith(b"last words\r\n")
 
 
 async def test_many_viewers_who_come_at_once_share_one_keyframe_and_see_the_same(machine: Machine) -> None:

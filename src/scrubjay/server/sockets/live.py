@@ -60,7 +60,8 @@ class _Viewer:
         self._cursor = -1 if after is None else after
         self._resynced = after is None
         self._catching_up = True
-        self._told: tuple[messages.PodReport, Grant | None] | None = None
+        self._told_report: messages.PodReport | None = None
+        self._told_grant: Grant | None = None
 
     async def run(self) -> None:
         """Serve until either side leaves."""
@@ -86,7 +87,8 @@ class _Viewer:
 
     async def _show(self) -> None:
         while (known := self._tower.pods.get(self._pod)) is not None:
-            await self._tell(known)
+            await self._greet(known.report)
+            await self._tell_keyboard()
             batch = self._live.since(self._cursor, catching_up=self._catching_up)
             if batch is None:
                 await self._begin()
@@ -96,7 +98,9 @@ class _Viewer:
                 await self._write(frame)
             if not frames:
                 self._catching_up = False
-                await self._live.wait(self._cursor, self._take)
+                # Behind what it has shown: who hears that a pod has ended may leave.
+                if not await self._tell_process(known.report):
+                    await self._live.wait(self._cursor, self._take)
         await close_quietly(self._socket, wire.GONE, "the pod was deleted")
 
     async def _begin(self) -> None:
@@ -113,32 +117,43 @@ class _Viewer:
         await self._send(frame.message)
         self._catching_up = True
 
-    async def _tell(self, known: KnownPod) -> None:
-        """Say how the pod is and who types, if that has changed."""
-        report, grant = known.report, self._tower.keyboards.holder(self._pod)
-        before, self._told = self._told, (report, grant)
-        if before is None:
-            await self._send(
-                wire.encode(
-                    wire.Hello(
-                        pod=report.id,
-                        name=report.name,
-                        process=report.process,
-                        cols=report.cols,
-                        rows=report.rows,
-                        may_type=self._may_type,
-                        reason=report.reason,
-                        exit_status=report.exit_status,
-                    )
-                )
-            )
-        elif (before[0].process, before[0].reason) != (report.process, report.reason):
-            status = wire.Status(process=report.process, reason=report.reason, exit_status=report.exit_status)
-            await self._send(wire.encode(status))
-        if before is None or before[1] != grant:
-            mine = grant is not None and grant.holder == self._holder
-            name, epoch = (grant.name, grant.epoch) if grant is not None else (None, None)
-            await self._send(wire.encode(wire.Keyboard(holder=name, mine=mine, epoch=epoch if mine else None)))
+    async def _greet(self, report: messages.PodReport) -> None:
+        if self._told_report is not None:
+            return
+        self._told_report = report
+        hello = wire.Hello(
+            pod=report.id,
+            name=report.name,
+            process=report.process,
+            cols=report.cols,
+            rows=report.rows,
+            may_type=self._may_type,
+            reason=report.reason,
+            exit_status=report.exit_status,
+        )
+        await self._send(wire.encode(hello))
+        await self._send(wire.encode(self._keyboard()))
+
+    async def _tell_process(self, report: messages.PodReport) -> bool:
+        """Say how the pod is, if that has changed; whether it has."""
+        before, self._told_report = self._told_report, report
+        if before is None or (before.process, before.reason) == (report.process, report.reason):
+            return False
+        status = wire.Status(process=report.process, reason=report.reason, exit_status=report.exit_status)
+        await self._send(wire.encode(status))
+        return True
+
+    async def _tell_keyboard(self) -> None:
+        """Say who types, if that has changed."""
+        if self._told_grant != self._tower.keyboards.holder(self._pod):
+            await self._send(wire.encode(self._keyboard()))
+
+    def _keyboard(self) -> wire.Keyboard:
+        grant = self._told_grant = self._tower.keyboards.holder(self._pod)
+        if grant is None:
+            return wire.Keyboard(holder=None, mine=False)
+        mine = grant.holder == self._holder
+        return wire.Keyboard(holder=grant.name, mine=mine, epoch=grant.epoch if mine else None)
 
     def _take(self) -> bool:
         """Be shown at once what is new, if that is all there is to do and it takes it."""
@@ -181,8 +196,8 @@ class _Viewer:
                 await close_quietly(self._socket, 1007, str(error)[:100])
                 return
             except _Forbidden:
-                await close_quietly(self._socket, wire.FORBIDDEN, "this connection may only watch")
                 await self._audit()
+                await close_quietly(self._socket, wire.FORBIDDEN, "this connection may only watch")
                 return
             except ScrubjayError as error:
                 await self._refuse("input", error)
