@@ -132,8 +132,8 @@ class _Joined:
             raise ServerRefused(error.rcvd.code - 4000, error.rcvd.reason, what, hint) from error
 
     async def _converse(self, connection: ClientConnection) -> None:
+        await connection.send(json.dumps({"type": "take"}))  # before keys that were typed meanwhile
         self._connection = connection
-        self._typed.put_nowait({"type": "take"})
         self._send_size()
         sending = asyncio.create_task(self._send(connection))
         try:
