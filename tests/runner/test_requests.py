@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import cast
@@ -16,7 +18,7 @@ from scrubjay.ids import new_pod_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import write_facts
 from scrubjay.runner.requests import carry_out
-from scrubjay.runner.runner import Runner
+from scrubjay.runner.runner import GIT_THREADS, Runner
 from scrubjay.runner.start import start
 from scrubjay.runner.worktrees import Removal, Worktree, Worktrees
 from scrubjay.settings import Settings
@@ -68,6 +70,27 @@ async def test_a_worktree_that_is_removed_while_all_are_listed_is_left_out(
     answer = await carry_out(runner, ListWorktrees())
 
     assert [row["name"] for row in cast(list[Json], answer["worktrees"])] == ["bob"]
+
+
+async def test_requests_that_wait_for_git_hold_up_nothing_else(
+    checkouts: Checkouts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = Runner(Home(checkouts.home), Settings(data=checkouts.home), checkouts.environ)
+    go_on = threading.Event()
+
+    def wait(_: Worktrees) -> list[Worktree]:
+        go_on.wait(30)
+        return []
+
+    monkeypatch.setattr(Worktrees, "list", wait)
+    asked = [asyncio.create_task(carry_out(runner, ListWorktrees())) for _ in range(GIT_THREADS)]
+    await asyncio.sleep(0.1)
+    try:
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "looked"), 10) == "looked"
+        assert not any(task.done() for task in asked)
+    finally:
+        go_on.set()
+        await asyncio.gather(*asked)
 
 
 async def test_why_a_pod_did_not_start_is_said_even_if_its_worktree_cannot_be_removed(

@@ -60,11 +60,11 @@ async def carry_out(runner: Runner, request: Request) -> Json:
         case Keyframe():
             return await _keyframe(runner, request)
         case ListWorktrees():
-            return {"worktrees": await asyncio.to_thread(_list_worktrees, runner)}
+            return {"worktrees": await runner.in_git_thread(lambda: _list_worktrees(runner))}
         case DiffWorktree():
-            return await asyncio.to_thread(_diff_worktree, runner, request)
+            return await runner.in_git_thread(lambda: _diff_worktree(runner, request))
         case RemoveWorktree():
-            return await asyncio.to_thread(_remove_worktree, runner, request)
+            return await runner.in_git_thread(lambda: _remove_worktree(runner, request))
     assert_never(request)
 
 
@@ -86,8 +86,14 @@ def _offset(answer: Json) -> Json:
 
 
 async def _start(runner: Runner, request: Start) -> Json:
-    pod = await asyncio.to_thread(
-        start, request, home=runner.home, worktrees=runner.worktrees, settings=runner.settings, environ=runner.environ
+    pod = await runner.in_git_thread(
+        lambda: start(
+            request,
+            home=runner.home,
+            worktrees=runner.worktrees,
+            settings=runner.settings,
+            environ=runner.environ,
+        )
     )
     tended = await _await_known(runner, pod)
     return {"id": pod.id, "name": pod.name, "session": pod.session, "process": tended.report().process}

@@ -10,9 +10,10 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -39,10 +40,13 @@ from scrubjay.tape.record import Record
 if TYPE_CHECKING:
     from scrubjay.clock import Clock
 
+GIT_THREADS = 32  # requests that may wait for git at the same time
 LOOK_EVERY_S = 0.1  # for new and deleted pods: one stat of a folder
 TEND_AGAIN_S = 1.0  # after what went wrong with a pod
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 
 class Runner:
@@ -56,6 +60,7 @@ class Runner:
         self.id = _read_id(home)
         self.pods: dict[PodId, Tended] = {}
         self.worktrees = Worktrees(home.path, environ=environ)
+        self._git_threads = ThreadPoolExecutor(GIT_THREADS, thread_name_prefix="git")
         self.screens = LiveScreens(heard=self._heard_in_thread)
         self.found_all = asyncio.Event()  #: set when all pods that were there at the start are known
         #: Told of what happens; whoever speaks to a server sets them.
@@ -92,6 +97,7 @@ class Runner:
                     await asyncio.sleep(LOOK_EVERY_S)
         finally:
             self.worktrees.stop()  # a thread that waits for git would be waited for
+            self._git_threads.shutdown(wait=False, cancel_futures=True)
             self.screens.shut_down()
 
     async def _tidy(self) -> None:
@@ -134,11 +140,11 @@ class Runner:
                 await asyncio.sleep(TEND_AGAIN_S)
         self.screens.close(tended.pod.id)
         if tended.pod.worktree is not None:
-            await asyncio.to_thread(self._release, tended.pod.worktree)
+            await self._release(tended.pod.worktree)
 
-    def _release(self, worktree: str) -> None:
+    async def _release(self, worktree: str) -> None:
         try:
-            self.worktrees.release(self.worktrees.find(worktree))
+            await self.in_git_thread(lambda: self.worktrees.release(self.worktrees.find(worktree)))
         except (NoSuchWorktree, WorktreeMissing):
             pass  # then nobody keeps it
         except (OSError, ScrubjayError) as error:
@@ -150,6 +156,10 @@ class Runner:
         task.cancel()
         self.screens.close(pod)
         self.on_gone(pod)
+
+    async def in_git_thread(self, do: Callable[[], T]) -> T:
+        """Do what may wait for git, for long perhaps: what waits for anything else has threads of its own."""
+        return await asyncio.get_running_loop().run_in_executor(self._git_threads, do)
 
     def find(self, pod: str) -> Tended:
         """The pod of that id; NoSuchPod if this runner has none."""

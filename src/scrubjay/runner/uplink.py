@@ -232,8 +232,12 @@ class Uplink:
         reader = self._reader(tended)
         try:
             data = await asyncio.to_thread(reader.read, portion.offset, portion.limit)
-        except (ScrubjayError, OSError) as error:
+        except ScrubjayError as error:
             self._give_up(tended, error)
+            return
+        except OSError as error:
+            log.warning("tape.not_read", pod=portion.pod, error=str(error))
+            self._sender.retry_later(portion.pod, portion.offset, self._runner.clock.monotonic_us())
             return
         if data and self._send is not None:
             self._send_portion(portion, data)
