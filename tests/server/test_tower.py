@@ -216,6 +216,19 @@ async def test_nothing_is_held_of_a_pod_whose_tape_is_complete_once_nobody_looks
     assert tower.live_pods() == []
 
 
+async def test_who_typed_until_a_pod_ended_leaves_nothing_of_it_behind(control: Control) -> None:
+    tower, report, linked = control.tower, report_of(), control.link()
+    pod = PodId(report.id)
+    await linked.introduce(report)
+    await tower.take_keyboard(tower.find(pod), _ANN, "request", takeover=False)
+
+    linked.peer.hear(PodChanged(pod=report_of(pod, process="exited", complete=True)))
+    await until(lambda: tower.pods[pod].over, "it has ended")
+    tower.give_keyboard(pod, "request")
+
+    assert tower.live_pods() == []
+
+
 # Who types.
 
 

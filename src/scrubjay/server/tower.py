@@ -323,9 +323,7 @@ class Tower:
     def _know(self, report: PodReport, runner: RunnerId) -> None:
         pod = PodId(report.id)
         self.pods[pod] = KnownPod(report, runner)
-        live = self._live.get(pod)
-        if live is not None:
-            live.wake()
+        self._wake(pod)
         self._drop_if_over(pod)
 
     def _forget(self, pod: PodId) -> None:
@@ -346,6 +344,11 @@ class Tower:
         if live is None:
             live = self._live[pod] = LivePod(pod, partial(self._live_keyframe, pod))
         return live
+
+    def _wake(self, pod: PodId) -> None:
+        live = self._live.get(pod)
+        if live is not None:
+            live.wake()
 
     def _drop_if_over(self, pod: PodId) -> None:
         """Keep nothing of a tape that is complete while nobody looks: its screen is made from what is kept."""
@@ -447,14 +450,14 @@ class Tower:
             raise NoSuchPod(known.report.name)
         self.keyboards.require_free(pod, holder, takeover=takeover)  # somebody else may have been quicker
         self.keyboards.grant(pod, holder, principal.name, epoch)
-        self.live(pod).wake()
+        self._wake(pod)
         return epoch
 
     def give_keyboard(self, pod: PodId, holder: str) -> None:
         """Somebody has finished typing, or is gone."""
         if not self.keyboards.release(pod, holder):
             return
-        self.live(pod).wake()
+        self._wake(pod)
         self.note("keyboard.given", pod, {})
 
     async def audit(self, kind: str, pod: PodId | None, principal: Principal) -> None:
