@@ -109,7 +109,11 @@ class Witness:
         """Keep how it is."""
         self.told.append(tended.report().process)
 
-    def tape_grew(self, tended: Tended, offset: int, data: bytes, records: list[Record]) -> None:
+    def tape_grew(self, tended: Tended, offset: int, data: bytes) -> None:
+        """Have it taken in."""
+        tended.take_in()
+
+    def records_added(self, tended: Tended, records: list[Record]) -> None:
         """Keep what came."""
         self.records += records
 

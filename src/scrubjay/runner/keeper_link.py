@@ -7,6 +7,8 @@ import os
 import socket
 from typing import Protocol, cast
 
+import msgspec
+
 from scrubjay.errors import KeeperGone, KeeperRefused
 from scrubjay.keeper.protocol import BadFrame, FrameReader, encode_frame
 from scrubjay.pods.pod import Pod
@@ -40,7 +42,7 @@ class KeeperLink(asyncio.Protocol):
 
     def __init__(self, pod: Pod, listener: Listener) -> None:
         self._pod, self._listener = pod, listener
-        self._frames = FrameReader()
+        self._frames = FrameReader(msgspec.json.decode)
         self._transport: asyncio.Transport | None = None
         self._asked: dict[int, asyncio.Future[Json]] = {}
         self._last_id = 0

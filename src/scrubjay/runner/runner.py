@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from scrubjay.clock import Clock
 
 GIT_THREADS = 32  # requests that may wait for git at the same time
+TAKE_IN_S = 0.002  # after what was recorded has been shown
 LOOK_EVERY_S = 0.1  # for new and deleted pods: one stat of a folder
 TEND_AGAIN_S = 1.0  # after what went wrong with a pod
 
@@ -66,11 +67,12 @@ class Runner:
         #: Told of what happens; whoever speaks to a server sets them.
         self.on_changed: Callable[[Tended], None] = lambda _tended: None
         self.on_gone: Callable[[PodId], None] = lambda _pod: None
-        self.on_recorded: Callable[[PodId, int, bytes], None] = lambda _pod, _offset, _data: None
+        self.on_recorded: Callable[[PodId, int, bytes], bool] = lambda _pod, _offset, _data: False
         self.on_grew: Callable[[Tended], None] = lambda _tended: None
         self.on_called: Callable[[Tended, Heard], None] = lambda _tended, _heard: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[PodId, asyncio.Task[None]] = {}
+        self._to_take_in: dict[PodId, Tended] = {}
 
     async def run(self) -> None:
         """Look after the pods until cancelled. They go on without us."""
@@ -178,13 +180,21 @@ class Runner:
         """A pod is new or not as it was."""
         self.on_changed(tended)
 
-    def tape_grew(self, tended: Tended, offset: int, data: bytes, records: list[Record]) -> None:
-        """Records were added to a tape."""
-        self.on_recorded(tended.pod.id, offset, data)
-        # In a turn of its own: somebody may wait for the echo of a key, which leaves at the end of this one.
-        asyncio.get_running_loop().call_soon(self._keep_up, tended, records)
+    def tape_grew(self, tended: Tended, offset: int, data: bytes) -> None:
+        """Bytes were added to a tape: shown at once, for somebody may wait for the echo of a key."""
+        shown = self.on_recorded(tended.pod.id, offset, data)
+        if not self._to_take_in:
+            # All else is left for when whoever was shown it, on this machine perhaps, has had the processor.
+            asyncio.get_running_loop().call_later(TAKE_IN_S if shown else 0, self._take_in)
+        self._to_take_in[tended.pod.id] = tended
 
-    def _keep_up(self, tended: Tended, records: list[Record]) -> None:
+    def _take_in(self) -> None:
+        waiting, self._to_take_in = self._to_take_in, {}
+        for tended in waiting.values():
+            tended.take_in()
+
+    def records_added(self, tended: Tended, records: list[Record]) -> None:
+        """Records were added to a tape."""
         self.on_grew(tended)
         self.screens.feed(tended.pod.id, records)
 

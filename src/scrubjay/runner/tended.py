@@ -36,7 +36,11 @@ class Household(Protocol):
         """A pod is new or not as it was."""
         ...
 
-    def tape_grew(self, tended: Tended, offset: int, data: bytes, records: list[Record]) -> None:
+    def tape_grew(self, tended: Tended, offset: int, data: bytes) -> None:
+        """Bytes were added to a running pod's tape; it is to ``take_in`` them in a moment."""
+        ...
+
+    def records_added(self, tended: Tended, records: list[Record]) -> None:
         """Records were added to a running pod's tape; ``recent`` holds their bytes."""
         ...
 
@@ -58,6 +62,7 @@ class Tended:
         self._household, self._clock = household, clock
         self._link: KeeperLink | None = None
         self._stream: RecordStream | None = None
+        self._arrived: list[tuple[int, bytes]] = []  # and not looked at yet
         self._after_damage = 0  # what cannot be read of its tape is before this
         self._process: Process = "starting"
         self._reason: str | None = None
@@ -199,16 +204,24 @@ class Tended:
 
     def tape_grew(self, offset: int, data: bytes) -> None:
         """Bytes of the tape."""
-        if self._stream is None or offset + len(data) <= self._stream.wanted:
-            return
-        self.recent.add(offset, data)
-        self.end = max(self.end, offset + len(data))
-        try:
-            records = self._stream.feed(data)
-        except BadRecord:
-            self._after_damage = self._stream.offset + 1
-            self._let_go()  # from the next whole record on it is heard again
-            return
+        self._arrived.append((offset, data))
+        self._household.tape_grew(self, offset, data)
+
+    def take_in(self) -> None:
+        """Look at what has arrived."""
+        arrived, self._arrived = self._arrived, []
+        records: list[Record] = []
+        for offset, data in arrived:
+            if self._stream is None or offset + len(data) <= self._stream.wanted:
+                continue
+            self.recent.add(offset, data)
+            self.end = max(self.end, offset + len(data))
+            try:
+                records += self._stream.feed(data)
+            except BadRecord:
+                self._after_damage = self._stream.offset + 1
+                self._let_go()  # from the next whole record on it is heard again
+                break
         for record in records:
             if record.at - self._stopped_at > _ENDS_WITHIN_US:
                 self._stopped_by = None
@@ -217,7 +230,7 @@ class Tended:
             elif record.kind == Kind.RESIZE:
                 self.size = record.size()
                 self._household.pod_changed(self)
-        self._household.tape_grew(self, offset, data, records)
+        self._household.records_added(self, records)
 
     def _note_signal(self, record: Record) -> None:
         noted = record.json()
@@ -238,7 +251,7 @@ class Tended:
         elif "synced" in meta:
             synced = meta["synced"]
             self.synced = synced if isinstance(synced, int) else self.synced
-            self._household.tape_grew(self, self.end, b"", [])
+            self.take_in()
         elif "ended" in meta:
             status = meta["ended"]
             self._exit_status = status if isinstance(status, int) else None
@@ -246,6 +259,7 @@ class Tended:
 
     def hung_up(self) -> None:
         """The connection is gone."""
+        self.take_in()
         self._hung_up.set()
 
 

@@ -156,9 +156,12 @@ class Uplink:
             reader.close()
         self._say(PodGone(pod=pod))
 
-    def _recorded(self, pod: PodId, offset: int, data: bytes) -> None:
-        if self._show is not None:
-            self._show(pod, offset, data)
+    def _recorded(self, pod: PodId, offset: int, data: bytes) -> bool:
+        """Show what was recorded, if the server is that near; whether it is."""
+        if self._show is None:
+            return False
+        self._show(pod, offset, data)
+        return True
 
     def _tape_grew(self, tended: Tended) -> None:
         self._sender.grew(tended.pod.id, tended.record_end, synced=tended.synced, complete=tended.complete)
