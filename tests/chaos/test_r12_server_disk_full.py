@@ -17,6 +17,7 @@ from chaos.ledger import tape_ledger
 from chaos.machine import eventually
 from chaos.small_disk import SmallDisk, mount_small_disk
 from scrubjay.cli.client import Client, ServerRefused
+from scrubjay.errors import NotATape
 from scrubjay.server.rest.recordings import TAPE_PORTION_BYTES
 from scrubjay.tape.anchor import read_anchor, read_synced
 from scrubjay.tape.raw_bytes import read_bytes
@@ -72,8 +73,10 @@ class _Copies:
         return self._folder / member.pod.id
 
     def end(self, member: Member) -> int:
-        folder = self.root(member) / "tape"
-        return Tape(folder).end if folder.is_dir() else 0
+        try:
+            return Tape(self.root(member) / "tape").end
+        except NotATape:
+            return 0  # its first segment is being made
 
     def assert_whole_records(self, member: Member) -> None:
         """What can be read are whole records, byte for byte those of the original."""

@@ -98,8 +98,9 @@ class _Viewer:
                 await self._write(frame)
             if not frames:
                 self._catching_up = False
-                # Behind what it has shown: who hears that a pod has ended may leave.
-                if not await self._tell_process(known.report):
+                # Behind what it has shown: who hears that a pod has ended may leave. What has become of it while
+                # something was sent is told before there is anything to wait for.
+                if not (await self._tell_process() or await self._tell_keyboard()):
                     await self._live.wait(self._cursor, self._take)
         await close_quietly(self._socket, wire.GONE, "the pod was deleted")
 
@@ -134,19 +135,25 @@ class _Viewer:
         await self._send(wire.encode(hello))
         await self._send(wire.encode(self._keyboard()))
 
-    async def _tell_process(self, report: messages.PodReport) -> bool:
+    async def _tell_process(self) -> bool:
         """Say how the pod is, if that has changed; whether it has."""
-        before, self._told_report = self._told_report, report
+        known = self._tower.pods.get(self._pod)
+        if known is None:
+            return True
+        report, before = known.report, self._told_report
+        self._told_report = report
         if before is None or (before.process, before.reason) == (report.process, report.reason):
             return False
         status = wire.Status(process=report.process, reason=report.reason, exit_status=report.exit_status)
         await self._send(wire.encode(status))
         return True
 
-    async def _tell_keyboard(self) -> None:
-        """Say who types, if that has changed."""
-        if self._told_grant != self._tower.keyboards.holder(self._pod):
-            await self._send(wire.encode(self._keyboard()))
+    async def _tell_keyboard(self) -> bool:
+        """Say who types, if that has changed; whether it has."""
+        if self._told_grant == self._tower.keyboards.holder(self._pod):
+            return False
+        await self._send(wire.encode(self._keyboard()))
+        return True
 
     def _keyboard(self) -> wire.Keyboard:
         grant = self._told_grant = self._tower.keyboards.holder(self._pod)
