@@ -25,7 +25,9 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             set_size(0, cols, rows)
-            os.execvpe(argv[0], list(argv), dict(env))
+            # A terminal has its size itself; who runs the tests may have told another.
+            own = {name: value for name, value in env.items() if name not in ("COLUMNS", "LINES")}
+            os.execvpe(argv[0], list(argv), own)
 
     def __enter__(self) -> Self:
         return self

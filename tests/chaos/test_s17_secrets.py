@@ -161,6 +161,7 @@ def test_s17_the_agent_gets_what_was_typed_and_the_command_it_was_given(fleet: F
     fleet.settings[canary.variable] = canary.value
     code = "import sys; print(len(sys.argv[1]), sys.argv[1][::-1]); line = input(); print(len(line), line[::-1])"
     member = fleet.start("m", sys.executable, "-c", code, canary.value)
+    eventually(lambda: member.output().endswith(b"\r\n"), "it has said something", within_s=30)
     _type(member, canary.value.encode() + b"\r")
     eventually(lambda: not member.pod.alive, "it has ended", within_s=30)
 

@@ -151,8 +151,9 @@ def _become(argv: list[str], cwd: str, environment: dict[str, str], terminal: in
     what = "the terminal"
     try:
         os.login_tty(terminal)
-        # Ignored signals stay ignored across exec, and the keeper and Python ignore some.
-        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGXFSZ):
+        # Ignored signals stay ignored across exec: the keeper and Python ignore some, and who started it in the
+        # background of a shell without job control, or with nohup, others.
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         what = cwd
         os.chdir(cwd)
