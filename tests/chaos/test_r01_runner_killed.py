@@ -13,7 +13,7 @@ from tiers import sized
 
 _PODS = sized(20, 100)
 # 20 kB/s each would be 100 pods' worth of a machine; the ledger needs numbers, not bytes.
-_BEAT = ("--rate", "100", "--every-ms", "20")
+_BEAT = ("--rate", "100", "--every-ms", str(sized(20, 200)))  # a hundred that speak 50 times a second are no small load
 
 
 @pytest.mark.timeout(sized(120, 600))
