@@ -10,7 +10,7 @@ import pytest
 _SOURCE = Path(__file__).parent.parent / "src" / "scrubjay"
 
 # Bytes go down this list, imports go up it.
-_MODULES = frozenset({"errors", "ids", "clock", "settings"})
+_MODULES = frozenset({"errors", "ids", "clock", "settings", "unix_sockets"})
 _MAY_IMPORT: dict[str, frozenset[str]] = {
     "tape": _MODULES,
     "screen": _MODULES | {"tape"},

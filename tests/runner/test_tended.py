@@ -9,17 +9,18 @@ import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from runner.fake_keeper import FakeKeeper, Witness
 from scrubjay.clock import SystemClock
 from scrubjay.pods.pod import Observation, Pod
+from scrubjay.runner import keeper_link
 from scrubjay.runner.tended import Tended
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json
 from scrubjay.tape.segment import list_segments
+from scrubjay.unix_sockets import dial
 
 pytestmark = pytest.mark.anyio
 
@@ -129,16 +130,15 @@ async def test_a_keeper_is_dialled_again_when_there_was_no_socket_to_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keeper = FakeKeeper(tmp_path)
-    refused: list[int] = []
+    refused: list[Path] = []
 
-    class ScarceSocket(socket.socket):
-        def __init__(self, family: int = -1, kind: int = -1, *more: Any, **words: Any) -> None:
-            if kind & socket.SOCK_NONBLOCK and not refused:
-                refused.append(kind)
-                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-            super().__init__(family, kind, *more, **words)
+    def dial_scarcely(path: Path, *, timeout_s: float | None = None) -> socket.socket:
+        if not refused:
+            refused.append(path)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return dial(path, timeout_s=timeout_s)
 
-    monkeypatch.setattr(socket, "socket", ScarceSocket)
+    monkeypatch.setattr(keeper_link, "dial", dial_scarcely)
     async with _tending(keeper) as (tended, _):
         await _until(lambda: tended.running, "it is listened to")
 

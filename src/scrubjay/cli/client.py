@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import socket
 import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -13,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 from scrubjay.errors import BadInput, ScrubjayError
+from scrubjay.unix_sockets import dial
 
 _TIMEOUT_S = 90.0  # above what the server gives a runner to answer
 
@@ -47,23 +46,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        self.sock = dial_unix(self._path)
-        self.sock.settimeout(self.timeout)
-
-
-def dial_unix(path: Path) -> socket.socket:
-    """Connect to a unix socket, however long its path is."""
-    dialled = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            dialled.connect(f"/proc/self/fd/{folder}/{path.name}")
-        finally:
-            os.close(folder)
-    except OSError:
-        dialled.close()
-        raise
-    return dialled
+        self.sock = dial(self._path, timeout_s=self.timeout)
 
 
 class Client:

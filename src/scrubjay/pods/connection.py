@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Self
 from scrubjay.errors import KeeperGone, KeeperRefused
 from scrubjay.keeper.protocol import BadFrame, FrameReader, encode_frame
 from scrubjay.tape.record import Json
+from scrubjay.unix_sockets import dial
 
 _RECEIVE_BYTES = 64 << 10  # a larger buffer is mapped and unmapped anew for every key that is echoed
 _CONNECT_TIMEOUT_S = 2.0
@@ -41,17 +41,9 @@ class Connection:
         return self._socket
 
     def _dial(self) -> socket.socket:
-        dialled = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        dialled.settimeout(_CONNECT_TIMEOUT_S)
         try:
-            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                # Through the descriptor, because a socket's path may be no longer than 107 bytes.
-                dialled.connect(f"/proc/self/fd/{folder}/keeper.sock")
-            finally:
-                os.close(folder)
+            dialled = dial(self._folder / "keeper.sock", timeout_s=_CONNECT_TIMEOUT_S)
         except OSError as error:
-            dialled.close()
             raise KeeperGone(self.name) from error
         dialled.settimeout(None)  # with one, every call would poll first
         return dialled

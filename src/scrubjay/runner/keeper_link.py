@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from typing import Protocol, cast
 
 import msgspec
@@ -13,6 +11,7 @@ from scrubjay.errors import KeeperGone, KeeperRefused
 from scrubjay.keeper.protocol import BadFrame, FrameReader, encode_frame
 from scrubjay.pods.pod import Pod
 from scrubjay.tape.record import Json
+from scrubjay.unix_sockets import dial
 
 _ANSWER_WITHIN_S = 10.0
 
@@ -51,21 +50,16 @@ class KeeperLink(asyncio.Protocol):
     async def open(cls, pod: Pod, listener: Listener) -> KeeperLink:
         """Dial the keeper of a pod; KeeperGone if nobody answers."""
         loop = asyncio.get_running_loop()
-        dialled: socket.socket | None = None
+        link = cls(pod, listener)
         try:
-            dialled = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
-            folder = os.open(pod.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                # Through the descriptor, because a socket's path may be no longer than 107 bytes. A unix socket
-                # connects at once or, if too many are waiting, not at all.
-                dialled.connect(f"/proc/self/fd/{folder}/keeper.sock")
-            finally:
-                os.close(folder)
-            link = cls(pod, listener)
+            # Without waiting: a unix socket connects at once or, if too many are waiting, not at all.
+            dialled = dial(pod.folder / "keeper.sock", timeout_s=0)
+        except OSError as error:
+            raise KeeperGone(pod.name) from error
+        try:
             await loop.create_unix_connection(lambda: link, sock=dialled)
         except OSError as error:
-            if dialled is not None:
-                dialled.close()
+            dialled.close()
             raise KeeperGone(pod.name) from error
         return link
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from scrubjay.errors import BadSetting, CannotListen
+from scrubjay.unix_sockets import dial
 
 CALLER = "scrubjay.caller"
 """Where a connection's Caller is found in ``scope["state"]``."""
@@ -155,25 +156,17 @@ def _listen(host: str, port: int, *, optional: bool) -> socket.socket | None:
 
 def _remove_stale(path: Path) -> None:
     """Remove the socket of a server that is gone; CannotListen if one answers."""
-    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        probe.close()
-        raise CannotListen(str(path), error.strerror or "unknown") from error
-    try:
-        probe.settimeout(1.0)
-        probe.connect(f"/proc/self/fd/{folder}/{path.name}")
+        dial(path, timeout_s=1.0).close()
     except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise CannotListen(str(path), "there is no such folder") from None
         return
     except ConnectionRefusedError:
         path.unlink(missing_ok=True)
         return
     except OSError as error:  # too busy to answer is there, too
         raise CannotListen(str(path), error.strerror or "it does not answer", taken=True) from error
-    finally:
-        probe.close()
-        os.close(folder)
     raise CannotListen(str(path), "another server listens there", taken=True)
 
 

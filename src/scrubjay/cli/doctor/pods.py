@@ -6,12 +6,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from scrubjay.cli.client import dial_unix
 from scrubjay.cli.doctor.finding import Finding, ok, problem, some, warning
 from scrubjay.errors import HomeUnusable, NotATape
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Observation, Pod, lock_is_held
 from scrubjay.tape.segment import list_raw_files
+from scrubjay.unix_sockets import dial
 
 _CLOCK_SLACK_S = 60.0
 _RELEASED_S = 1_767_225_600  # 2026-01-01; no clock that is right shows less
@@ -69,7 +69,7 @@ def _has_keeper(path: Path) -> bool:
 
 def _is_answered(path: Path) -> bool:
     try:
-        dial_unix(path).close()
+        dial(path).close()
     except ConnectionRefusedError:
         return False
     except OSError:  # gone meanwhile, or not ours to judge
