@@ -158,11 +158,11 @@ async def test_r24_viewers_and_listeners_that_come_and_go_leave_no_task_and_noth
     async with open_machine(tmp_path) as machine:
         await machine.start("cat", name="quiet")
         await _visit(tmp_path / "server.sock", "quiet")
-        before = await machine.until(_Settling(), "it settles")
+        before = await machine.until(_Settling(), "it settles", within_s=60)
 
         await _visit(tmp_path / "server.sock", "quiet")
 
-        after = await machine.until(_Settling(), "it settles")
+        after = await machine.until(_Settling(), "it settles", within_s=60)
         assert before is not None
         assert after is not None
         assert after.tasks <= before.tasks + 3  # those that come and go by themselves

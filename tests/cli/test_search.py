@@ -32,7 +32,7 @@ def test_a_hit_has_its_time_pod_line_and_the_command_that_opens_it(jay: Jay) -> 
 
 
 def test_the_command_that_is_printed_opens_a_screen_that_shows_it(jay: Jay) -> None:
-    _record(jay, "builder", "for i in $(seq 300); do echo row number $i; done; sleep 0.5; echo much later")
+    _record(jay, "builder", "seq -f 'row number %g' 300; sleep 0.5; echo much later")
     (hit,) = jay.json("search", '"number 150"')
 
     words = shlex.split(hit["open"])
