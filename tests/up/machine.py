@@ -174,8 +174,10 @@ async def open_machine(data: Path) -> AsyncGenerator[Machine]:
             transport=httpx.AsyncHTTPTransport(uds=str(data / "server.sock")), base_url="http://localhost", timeout=30
         ) as http,
     ):
-        linking = asyncio.create_task(link_locally(uplink, server.tower))
+        linked = asyncio.Event()
+        linking = asyncio.create_task(link_locally(uplink, server.tower, linked=linked.set))
         try:
+            await asyncio.wait_for(linked.wait(), 30)
             yield Machine(settings, server, http)
         finally:
             for pod in Home(data).pods():
