@@ -48,7 +48,7 @@ def test_r4_killing_an_agent_is_recorded_and_its_child_is_named_and_ended(fleet:
 
     assert ended == {"status": 137, "signal": "KILL"}
     eventually(lambda: not is_alive(child), "the child has ended", within_s=3)
-    (left,) = member.events("process.left")
+    (left,) = eventually(lambda: member.events("process.left"), "the child is named", within_s=3)
     assert left["pid"] == child
     assert left["session"] == child
     assert left["command"] == "sleep 1000"
