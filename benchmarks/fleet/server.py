@@ -121,7 +121,7 @@ class Server:
 
     def figure(self, name: str) -> float:
         """One of ``/metrics``."""
-        _, _, text = self.client.fetch("GET", "/metrics")
+        _, text = self.client.fetch("/metrics")
         found = re.search(rf"^{name} ([0-9.e+]+)$", text.decode(), re.MULTILINE)
         assert found is not None, name
         return float(found[1])

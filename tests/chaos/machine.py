@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -24,6 +25,15 @@ def eventually(condition: Callable[[], _Value | None], what: str, *, within_s: f
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
         time.sleep(_POLL_S)
+    return value
+
+
+async def until(condition: Callable[[], _Value | None], what: str, *, within_s: float = 10.0) -> _Value:
+    """The same in an event loop, which goes on."""
+    deadline = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
+        await asyncio.sleep(_POLL_S)
     return value
 
 

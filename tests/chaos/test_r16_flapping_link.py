@@ -208,6 +208,6 @@ def test_r16_a_screen_with_much_on_it_gets_through_and_breaks_no_link(linked: _L
 
 def _screen(client: Client, pod: str) -> str:
     try:
-        return client.fetch("GET", f"/api/v1/pods/{pod}/screen", query={"format": "text"})[2].decode()
+        return client.fetch(f"/api/v1/pods/{pod}/screen", {"format": "text"})[1].decode()
     except ServerRefused:  # there is no copy yet
         return ""

@@ -21,7 +21,7 @@ import pytest
 
 from chaos.cluster import Service
 from chaos.fleet import Fleet, Member
-from chaos.machine import eventually, kill, resident_kib, sockets_of
+from chaos.machine import eventually, kill, resident_kib, sockets_of, until
 from scrubjay.server import web
 from scrubjay.tape.record import Json
 from scrubjay.wire.viewer import LATE
@@ -208,12 +208,12 @@ async def test_r18_who_takes_nothing_for_too_long_is_closed_and_told_so(
         urls = [f"{machine.server.url}/api/v1/pods/{name}/live?mode=watch" for name in ("busy", "quiet", "busy")]
         watchers = [_Watcher(url, token, 1) for url in urls]
         try:
-            await machine.until(lambda: tower.viewers(pod.id) == 2 and tower.viewers(quiet.id) == 1, "they look")
+            await until(lambda: tower.viewers(pod.id) == 2 and tower.viewers(quiet.id) == 1, "they look")
             for watcher in watchers:
                 await asyncio.to_thread(watcher.await_ready)
             for watcher in watchers[:2]:
                 kill(watcher.pid, signal.SIGSTOP)
-            await machine.until(lambda: (tower.viewers(pod.id), tower.viewers(quiet.id)) == (1, 0), "they are closed")
+            await until(lambda: (tower.viewers(pod.id), tower.viewers(quiet.id)) == (1, 0), "they are closed")
             for watcher in watchers[:2]:
                 kill(watcher.pid, signal.SIGCONT)
             closed = [await asyncio.to_thread(watcher.await_end) for watcher in watchers[:2]]

@@ -17,7 +17,7 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 
 from chaos.cluster import Service
 from chaos.fleet import Fleet
-from chaos.machine import children_of, descriptors_of, eventually, kill, resident_kib, terminals_of
+from chaos.machine import children_of, descriptors_of, eventually, kill, resident_kib, terminals_of, until
 from scrubjay.pods.home import Home
 from scrubjay.pods.launch import StartRequest, start_pod
 from scrubjay.pods.pod import Pod
@@ -158,11 +158,11 @@ async def test_r24_viewers_and_listeners_that_come_and_go_leave_no_task_and_noth
     async with open_machine(tmp_path) as machine:
         await machine.start("cat", name="quiet")
         await _visit(tmp_path / "server.sock", "quiet")
-        before = await machine.until(_Settling(), "it settles", within_s=60)
+        before = await until(_Settling(), "it settles", within_s=60)
 
         await _visit(tmp_path / "server.sock", "quiet")
 
-        after = await machine.until(_Settling(), "it settles", within_s=60)
+        after = await until(_Settling(), "it settles", within_s=60)
         assert before is not None
         assert after is not None
         assert after.tasks <= before.tasks + 3  # those that come and go by themselves

@@ -146,13 +146,11 @@ def test_a_server_is_waited_for_as_long_as_it_may_take(
 ) -> None:
     asked: list[float] = []
 
-    def exchange(
-        _client: Client, _method: str, _target: str, _data: object, _headers: object, timeout_s: float
-    ) -> None:
+    def connect(_client: Client, timeout_s: float) -> None:
         asked.append(timeout_s)
         raise OSError("enough")
 
-    monkeypatch.setattr(Client, "_exchange", exchange)
+    monkeypatch.setattr(Client, "_connect", connect)
     monkeypatch.setenv("SCRUBJAY_TOKEN", _SECRET)
     result = CliRunner().invoke(Commands.build(), ["--server", "http://127.0.0.1:9", *words])
 

@@ -85,6 +85,7 @@ class Stage:
     root: Path
     audience: Audience
     screens: LiveScreens
+    bystanders: frozenset[int]  #: processes that have nothing to do with it
 
     def open(self, tape: GrowingTape, *, answer_from: int = 0) -> None:
         """Keep the screen of a tape."""

@@ -6,13 +6,14 @@ import asyncio
 import errno
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from chaos.machine import until
 from runner.fake_keeper import FakeKeeper
 from scrubjay.errors import HomeUnusable, ScrubjayError
 from scrubjay.ids import PodId, PodName, new_pod_id
@@ -40,13 +41,6 @@ async def _running(data: Path) -> AsyncGenerator[Runner]:
         await asyncio.wait([running])
 
 
-async def _until(condition: Callable[[], object], what: str) -> None:
-    deadline = asyncio.get_running_loop().time() + 10
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, f"not so: {what}"
-        await asyncio.sleep(0.005)
-
-
 def _make_pod(data: Path) -> PodId:
     pod = new_pod_id()
     folder = data / "pods" / pod
@@ -62,11 +56,11 @@ async def test_a_folder_that_cannot_be_read_for_a_while_is_looked_at_again(tmp_p
         async with _running(tmp_path) as runner:
             folder.rename(tmp_path / "away")
             folder.touch()
-            await _until(lambda: [line for line in said if line["event"] == "pods.not_seen"], "it says so")
+            await until(lambda: [line for line in said if line["event"] == "pods.not_seen"], "it says so")
             folder.unlink()
             (tmp_path / "away").rename(folder)
             pod = _make_pod(tmp_path)
-            await _until(lambda: pod in runner.pods, "it is found")
+            await until(lambda: pod in runner.pods, "it is found")
 
     assert len([line for line in said if line["event"] == "pods.not_seen"]) == 1
 
@@ -89,7 +83,7 @@ async def test_a_pod_that_cannot_be_read_for_a_while_is_taken_up_again(
     monkeypatch.setattr(Pod, "tape", read)
     monkeypatch.setattr("scrubjay.runner.runner.TEND_AGAIN_S", 0.01)
     async with keeper.keeping(), _running(tmp_path) as runner:
-        await _until(lambda: runner.pods[keeper.pod.id].report().process == "running", "it is listened to")
+        await until(lambda: runner.pods[keeper.pod.id].report().process == "running", "it is listened to")
 
     assert asked > 1
 

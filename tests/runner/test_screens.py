@@ -63,14 +63,14 @@ _MUTE = {
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
     """Live screens in a folder of their own; at the end no worker is left."""
-    before = set(children_of(os.getpid()))
+    bystanders = frozenset(children_of(os.getpid()))  # other tests may keep workers of their own
     audience = Audience()
     screens = LiveScreens(heard=audience)
     try:
-        yield Stage(tmp_path, audience, screens)
+        yield Stage(tmp_path, audience, screens, bystanders)
     finally:
         screens.shut_down()
-    eventually(lambda: set(children_of(os.getpid())) <= before, "the workers are gone", within_s=15)
+    eventually(lambda: bystanders.issuperset(children_of(os.getpid())), "the workers are gone", within_s=15)
 
 
 def _keyframe(stage: Stage, tape: GrowingTape, *, history: bool = False) -> LiveKeyframe:
@@ -81,8 +81,8 @@ def _text(stage: Stage, tape: GrowingTape) -> str:
     return read_snapshot(_keyframe(stage, tape).snapshot).picture().text.rstrip()
 
 
-def _workers() -> list[int]:
-    return [pid for pid in children_of(os.getpid()) if is_alive(pid)]
+def _workers(stage: Stage) -> list[int]:
+    return [pid for pid in children_of(os.getpid()) if is_alive(pid) and pid not in stage.bystanders]
 
 
 def _truth(tape: GrowingTape, offset: int) -> bytes:
@@ -369,7 +369,7 @@ def test_a_worker_that_is_killed_costs_no_answer_and_gives_none_twice(stage: Sta
         for tape in tapes:
             stage.screens.feed(tape.pod, tape.show(b"round %d " % round_))
             stage.ask(tape)
-        (worker,) = _workers()
+        (worker,) = _workers(stage)
         os.kill(worker, signal.SIGKILL)
     for tape in tapes:
         stage.ask(tape)
@@ -420,7 +420,7 @@ def test_a_worker_that_hangs_holds_up_its_own_lane_alone(stage: Stage) -> None:
     tapes = [stage.tape() for _ in range(lanes.SCREENS_PER_LANE + 1)]
     for tape in tapes:
         stage.ask(tape)
-    first, second = _workers()
+    first, second = _workers(stage)
     os.kill(first, signal.SIGSTOP)
     try:
         for tape in tapes[:-1]:
@@ -441,10 +441,10 @@ def test_many_screens_share_few_workers_and_lanes_end_with_their_last_screen(sta
     tapes = [stage.tape() for _ in range(3 * lanes.SCREENS_PER_LANE)]
     for tape in tapes:
         stage.ask(tape)
-    eventually(lambda: len(_workers()) == 4, "three, and one for the next", within_s=10)
+    eventually(lambda: len(_workers(stage)) == 4, "three, and one for the next", within_s=10)
 
     for tape in tapes[lanes.SCREENS_PER_LANE :]:
         stage.screens.close(tape.pod)
 
-    eventually(lambda: len(_workers()) == 2, "two lanes have ended", within_s=10)
+    eventually(lambda: len(_workers(stage)) == 2, "two lanes have ended", within_s=10)
     stage.ask(tapes[0])

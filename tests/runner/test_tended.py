@@ -6,12 +6,13 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from chaos.machine import until
 from runner.fake_keeper import FakeKeeper, Witness
 from scrubjay.clock import SystemClock
 from scrubjay.pods.pod import Observation, Pod
@@ -40,13 +41,6 @@ async def _tending(keeper: FakeKeeper) -> AsyncGenerator[tuple[Tended, Witness]]
             await asyncio.wait([tending])
 
 
-async def _until(condition: Callable[[], object], what: str) -> None:
-    deadline = asyncio.get_running_loop().time() + 10
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, f"not so: {what}"
-        await asyncio.sleep(0.005)
-
-
 def _output(witness: Witness) -> bytes:
     return b"".join(record.payload for record in witness.records if record.kind == Kind.OUTPUT)
 
@@ -59,9 +53,9 @@ async def test_a_tape_that_is_sealed_nearly_to_its_end_is_followed_over_one_conn
     assert [file.sealed for file in list_segments(keeper.disk.folder)][-2:] == [True, False]
 
     async with _tending(keeper) as (tended, witness):
-        await _until(lambda: tended.running and tended.end == keeper.writer.offset, "it is listened to")
+        await until(lambda: tended.running and tended.end == keeper.writer.offset, "it is listened to")
         keeper.add(Kind.OUTPUT, b"live")
-        await _until(lambda: _output(witness).endswith(b"live"), "what follows is heard")
+        await until(lambda: _output(witness).endswith(b"live"), "what follows is heard")
 
     assert len(keeper.links) == 1
 
@@ -74,9 +68,9 @@ async def test_what_follows_damage_near_the_end_of_a_tape_is_heard(tmp_path: Pat
     segment.write_bytes(segment.read_bytes().replace(b"spoilt", b"SPOILT", 1))
 
     async with _tending(keeper) as (_, witness):
-        await _until(lambda: _output(witness) == b"spoiltspoilt", "what is whole is heard")
+        await until(lambda: _output(witness) == b"spoiltspoilt", "what is whole is heard")
         keeper.add(Kind.OUTPUT, b"live")
-        await _until(lambda: _output(witness) == b"spoiltspoiltlive", "what follows is heard")
+        await until(lambda: _output(witness) == b"spoiltspoiltlive", "what follows is heard")
 
     assert len(keeper.links) == 2
 
@@ -86,7 +80,7 @@ async def test_a_keeper_that_hangs_up_is_dialled_at_longer_and_longer_intervals(
     keeper.curt = True
 
     async with _tending(keeper):
-        await _until(lambda: len(keeper.links) == 6, "it is dialled again and again")
+        await until(lambda: len(keeper.links) == 6, "it is dialled again and again")
 
     assert keeper.links[5] - keeper.links[0] >= 0.3
 
@@ -103,7 +97,7 @@ async def test_only_a_signal_that_ends_an_agent_is_a_wish_for_its_end_and_not_fo
     async with _tending(keeper) as (tended, witness):
         keeper.add(Kind.SIGNAL, encode_json(signal=signal, author="ann"))
         keeper.add(Kind.OUTPUT, b"last words", after_us=after_s * 1_000_000)
-        await _until(lambda: _output(witness) == b"last words", "all is heard")
+        await until(lambda: _output(witness) == b"last words", "all is heard")
 
     assert tended.report().stopped_by == stopped_by
 
@@ -140,6 +134,6 @@ async def test_a_keeper_is_dialled_again_when_there_was_no_socket_to_be_had(
 
     monkeypatch.setattr(keeper_link, "dial", dial_scarcely)
     async with _tending(keeper) as (tended, _):
-        await _until(lambda: tended.running, "it is listened to")
+        await until(lambda: tended.running, "it is listened to")
 
     assert refused

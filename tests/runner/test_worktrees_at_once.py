@@ -134,8 +134,8 @@ def test_killed_at_any_call_of_git_nothing_is_in_the_way_of_the_next(
     assert calls > {"new branch": 7, "old branch": 5, "clone": 14}[kind]
 
 
-def test_tidying_does_not_wait_for_a_repository_that_is_used(checkouts: Checkouts) -> None:
-    project = checkouts.make()
+def _leave_half_a_worktree(checkouts: Checkouts, project: Path) -> None:
+    """Kill one who makes a worktree when git knows of it already."""
     for number in range(1, 8):
         subprocess.run(
             [sys.executable, str(_INTERRUPTED), str(checkouts.home), str(project), "before", str(number)],
@@ -144,7 +144,12 @@ def test_tidying_does_not_wait_for_a_repository_that_is_used(checkouts: Checkout
             check=False,
         )
         if checkouts.known_worktrees(project):
-            break
+            return
+
+
+def test_tidying_does_not_wait_for_a_repository_that_is_used(checkouts: Checkouts) -> None:
+    project = checkouts.make()
+    _leave_half_a_worktree(checkouts, project)
     [lock] = (checkouts.home / "repositories").glob("*.lock")
 
     with open(lock) as used:
@@ -177,15 +182,7 @@ def _await_orphans(checkouts: Checkouts) -> None:
 
 def test_what_was_interrupted_is_not_listed_and_can_be_tidied(checkouts: Checkouts) -> None:
     project = checkouts.make()
-    for number in range(1, 8):
-        subprocess.run(
-            [sys.executable, str(_INTERRUPTED), str(checkouts.home), str(project), "before", str(number)],
-            env=checkouts.environ,
-            timeout=60,
-            check=False,
-        )
-        if checkouts.known_worktrees(project):
-            break
+    _leave_half_a_worktree(checkouts, project)
 
     assert checkouts.worktrees.list() == []
     with pytest.raises(NoSuchWorktree):

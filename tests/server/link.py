@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import TypeVar
 
+from chaos.machine import until
 from scrubjay.clock import SystemClock
 from scrubjay.fleet.process import Process
 from scrubjay.ids import PodId, RunnerId, new_pod_id, new_runner_id
@@ -112,12 +113,3 @@ async def open_control(data: Path) -> AsyncGenerator[Control]:
         finally:
             await control.close()
             await database.close()
-
-
-async def until(condition: Callable[[], T | None], what: str, *, within_s: float = 10.0) -> T:
-    """What a condition gives, once it gives something."""
-    deadline = asyncio.get_running_loop().time() + within_s
-    while not (found := condition()):
-        assert asyncio.get_running_loop().time() < deadline, f"not within {within_s:g} s: {what}"
-        await asyncio.sleep(0.005)
-    return found

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from chaos.machine import until
 from fake_clock import FakeClock
 from inbox import DEADLINE_S, SECRET, Inbox, open_inbox
 from scrubjay.errors import CatalogUnavailable
@@ -118,10 +119,7 @@ async def fleet(tmp_path: Path, clock: FakeClock, inbox: Inbox) -> AsyncGenerato
 
 
 async def _until(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        await asyncio.sleep(0.01)
+    await until(condition, "it is told of", within_s=DEADLINE_S)
 
 
 async def test_a_pod_that_fails_is_told_of_with_title_and_words(fleet: _Fleet, inbox: Inbox) -> None:

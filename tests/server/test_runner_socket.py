@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 from websockets.asyncio.client import ClientConnection, connect
 
+from chaos.machine import until
 from scrubjay.errors import KeeperRefused
 from scrubjay.ids import RunnerId, new_runner_id
 from scrubjay.server.peer import Peer
@@ -36,7 +37,7 @@ from scrubjay.wire.messages import (
 )
 from scrubjay.wire.messages import Answer as RunnerAnswer
 from server.house import Answer, RealServer
-from server.link import report_of, until
+from server.link import report_of
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.machine import until
 from replay.recorded import head, output
 from scrubjay.errors import CatalogUnavailable, KeeperRefused, KeyboardHeld, NoSuchPod
 from scrubjay.fleet.access import Principal
@@ -29,7 +30,7 @@ from scrubjay.wire.messages import (
     Restart,
     TapeBytes,
 )
-from server.link import Control, LinkedRunner, open_control, report_of, until
+from server.link import Control, LinkedRunner, open_control, report_of
 from tape.tapes import make_tape
 
 pytestmark = pytest.mark.anyio

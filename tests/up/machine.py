@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 import httpx
 from websockets.asyncio.client import ClientConnection, unix_connect
 
+from chaos.machine import until
 from scrubjay.cli.machinery import RunningServer, link_locally, running_runner, running_server, shared_tapes
 from scrubjay.ids import parse_pod_name
 from scrubjay.pods.home import Home
@@ -37,7 +38,7 @@ class Machine:
         """Start a program, as the command line does; returns when the fleet knows it."""
         request = StartRequest(argv=argv, cwd=cwd, cols=size[0], rows=size[1], name=parse_pod_name(name))
         pod = await asyncio.to_thread(start_pod, self.home, request, self.settings, os.environ)
-        await self.until(lambda: self.is_running(pod), f"{name} is in the fleet")
+        await until(lambda: self.is_running(pod), f"{name} is in the fleet")
         return pod
 
     def is_running(self, pod: Pod) -> bool:
@@ -48,14 +49,6 @@ class Machine:
     async def stop(self, pod: Pod) -> None:
         """End a pod."""
         await self.post(f"/api/v1/pods/{pod.id}/stop", {"grace_s": 0})
-
-    async def until(self, condition: Callable[[], T], what: str, *, within_s: float = 10.0) -> T:
-        """What a condition gives, once it gives something."""
-        deadline = asyncio.get_running_loop().time() + within_s
-        while not (found := condition()):
-            assert asyncio.get_running_loop().time() < deadline, f"not within {within_s:g} s: {what}"
-            await asyncio.sleep(0.005)
-        return found
 
     async def get(self, path: str, **query: str | int) -> object:
         """What the API says."""

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from chaos.machine import until
 from scrubjay.pods.pod import Pod
 from scrubjay.server import live
 from scrubjay.tape.format import Kind
@@ -30,7 +31,7 @@ def _typed(pod: Pod) -> list[tuple[str, bytes, int | None]]:
 
 async def test_a_late_viewer_gets_the_screen_first_and_then_everything_that_follows(machine: Machine) -> None:
     pod = await machine.start("bash", "-c", "seq 1 3000; read -r line; echo after $line; sleep 100", name="late")
-    await machine.until(lambda: b"3000" in _shown(pod), "all was shown")
+    await until(lambda: b"3000" in _shown(pod), "all was shown")
 
     async with machine.look(_live(pod)) as viewer:
         await viewer.until(lambda: viewer.keyframes)
@@ -220,7 +221,7 @@ async def test_s20_every_accepted_input_is_on_the_tape_with_who_typed_it_and_the
         await viewer.say({"type": "give"})
 
     await machine.post(f"/api/v1/pods/{pod.id}/input", {"text": "by request", "enter": True})
-    await machine.until(lambda: b"got by request" in _shown(pod), "it was typed")
+    await until(lambda: b"got by request" in _shown(pod), "it was typed")
 
     first, second, third = _typed(pod)
     assert first == ("operator:ann", "é\n".encode(), epoch)
@@ -232,7 +233,7 @@ async def test_s20_every_accepted_input_is_on_the_tape_with_who_typed_it_and_the
 
 async def test_a_viewer_of_a_pod_that_has_ended_sees_its_last_screen(machine: Machine) -> None:
     pod = await machine.start("bash", "-c", "echo last words; sleep 0.3; exit 7", name="over")
-    await machine.until(lambda: not machine.is_running(pod), "it ended")
+    await until(lambda: not machine.is_running(pod), "it ended")
 
     async with machine.look(_live(pod)) as viewer:
         await viewer.until(lambda: viewer.keyframes)
@@ -300,7 +301,7 @@ async def test_many_viewers_who_come_at_once_share_one_keyframe_and_see_the_same
 
     assert len({viewer.keyframes[0] for viewer in seen}) == 1
     assert {bytes(viewer.output) for viewer in seen} == {b"got all\r\n"}
-    await machine.until(lambda: machine.server.tower.viewers(pod.id) == 0, "all left")
+    await until(lambda: machine.server.tower.viewers(pod.id) == 0, "all left")
 
 
 def _shown(pod: Pod) -> bytes:

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from chaos.machine import until
 from scrubjay.pods.pod import Pod
 from up.machine import Machine, Onlooker
 
@@ -76,7 +77,7 @@ async def test_playing_sends_what_was_recorded_at_its_pace(machine: Machine, pod
 
 async def test_pauses_are_shortened_and_the_end_is_told(machine: Machine) -> None:
     pod = await machine.start("bash", "-c", "echo one; sleep 2; echo two; sleep 2; echo three", name="pauses")
-    await machine.until(lambda: not machine.is_running(pod), "it ended")
+    await until(lambda: not machine.is_running(pod), "it ended")
     loop = asyncio.get_running_loop()
     async with machine.look(f"/api/v1/pods/{pod.id}/replay") as audience:
         await _seek(audience, 0)

@@ -10,6 +10,7 @@ from typing import cast
 
 import pytest
 
+from chaos.machine import until
 from scrubjay.ids import PodId
 from scrubjay.pods.home import Home
 from scrubjay.tape.record import Json
@@ -152,7 +153,7 @@ async def test_a_worktree_is_kept_from_others_for_as_long_as_its_pod_runs(machin
     assert is_locked()
 
     await machine.post(f"/api/v1/pods/{pod}/stop", {"grace_s": 0})
-    await machine.until(lambda: not is_locked(), "others may have it")
+    await until(lambda: not is_locked(), "others may have it")
     assert (await machine.http.delete("/api/v1/worktrees/kept")).status_code == 200
 
 
@@ -208,7 +209,7 @@ async def test_a_bad_start_is_refused_with_what_is_wrong(machine: Machine, body:
 async def test_the_tape_comes_byte_for_byte_in_portions(machine: Machine) -> None:
     pod = str((await machine.post("/api/v1/pods", {"command": ["seq", "1", "20000"], "name": "bytes"}))["id"])
     folder = machine.settings.data / "pods" / pod
-    await machine.until(lambda: (folder / "end.json").exists(), "it ended")
+    await until(lambda: (folder / "end.json").exists(), "it ended")
     data = b""
     while True:
         response = await machine.http.get(f"/api/v1/pods/{pod}/tape", params={"offset": len(data), "limit": 40_000})
@@ -242,7 +243,7 @@ async def test_screens_come_in_every_format_and_at_any_instant(machine: Machine)
 
 async def test_what_was_shown_is_found(machine: Machine) -> None:
     pod = str((await machine.post("/api/v1/pods", {"command": ["echo", "a zebra crossing"], "name": "zebra"}))["id"])
-    await machine.until(lambda: machine.server.tower.pods[PodId(pod)].over, "it ended")
+    await until(lambda: machine.server.tower.pods[PodId(pod)].over, "it ended")
 
     [hit] = cast(list[Json], await machine.get("/api/v1/search", q="zebra"))
 

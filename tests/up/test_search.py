@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from chaos.machine import until
 from scrubjay.ids import PodId
 from scrubjay.replay.query import parse_query
 from scrubjay.replay.search import SearchIndex
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_what_a_deleted_pod_has_shown_is_in_no_index_any_more(machine: Machine) -> None:
     pod = str((await machine.post("/api/v1/pods", {"command": ["echo", "a heron"], "name": "heron"}))["id"])
-    await machine.until(lambda: machine.server.tower.pods[PodId(pod)].report.complete, "it ended")
+    await until(lambda: machine.server.tower.pods[PodId(pod)].report.complete, "it ended")
     [hit] = cast(list[Json], await machine.get("/api/v1/search", q="heron", pod=pod))
     assert hit["text"] == "a heron"
 
@@ -27,4 +28,4 @@ async def test_what_a_deleted_pod_has_shown_is_in_no_index_any_more(machine: Mac
         with SearchIndex(machine.home.search_path) as index:
             return not index.search(parse_query("heron"), tapes=[pod], limit=10)
 
-    await machine.until(is_forgotten, "nothing is found")
+    await until(is_forgotten, "nothing is found")

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from scrubjay.errors import BadInput, ScrubjayError
@@ -47,6 +48,15 @@ class _UnixConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = dial(self._path, timeout_s=self.timeout)
+
+
+class _Request(NamedTuple):
+    method: str
+    path: str
+    body: Mapping[str, object] | None
+    query: Mapping[str, object]
+    timeout_s: float
+    key: str | None
 
 
 class Client:
@@ -95,58 +105,50 @@ class Client:
         key: str | None = None,
     ) -> object:
         """Send a request and return what the answer holds."""
-        status, _, data = self.fetch(method, path, body=body, query=query, timeout_s=timeout_s, key=key)
-        if status == HTTPStatus.NO_CONTENT:
+        response, data = self._send(_Request(method, path, body, query, timeout_s, key))
+        if response.status == HTTPStatus.NO_CONTENT:
             return None
         try:
             return json.loads(data)
         except ValueError as error:
             raise NotScrubjay(self.where) from error
 
-    def fetch(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Mapping[str, object] | None = None,
-        query: Mapping[str, object] = {},
-        timeout_s: float = _TIMEOUT_S,
-        key: str | None = None,
-    ) -> tuple[int, http.client.HTTPMessage, bytes]:
-        """The same as it came: status, headers and bytes."""
+    def fetch(self, path: str, query: Mapping[str, object] = {}) -> tuple[http.client.HTTPMessage, bytes]:
+        """What the server has there, as it is: headers and bytes."""
+        response, data = self._send(_Request("GET", path, None, query, _TIMEOUT_S, None))
+        return response.headers, data
+
+    def _send(self, request: _Request) -> tuple[http.client.HTTPResponse, bytes]:
         headers = {"Accept": "application/json"}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
-        if key is not None:
-            headers["Idempotency-Key"] = key
-        data = None
-        if body is not None:
-            data = json.dumps(body).encode()
+        if request.key is not None:
+            headers["Idempotency-Key"] = request.key
+        if request.body is not None:
             headers["Content-Type"] = "application/json"
-        given = [(name, value) for name, value in query.items() if value is not None]
-        target = path + ("?" + urlencode(given, doseq=True) if given else "")
         try:
             try:
-                response, answer = self._exchange(method, target, data, headers, timeout_s)
+                response, data = self._exchange(request, headers)
             except (http.client.RemoteDisconnected, http.client.IncompleteRead, ConnectionResetError):
-                if key is None:
+                if request.key is None:
                     raise
-                response, answer = self._exchange(method, target, data, headers, timeout_s)
+                response, data = self._exchange(request, headers)
         except (OSError, http.client.HTTPException) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or "it hung up"
             raise ServerUnreachable(self.where, why) from error
         if response.status >= 400:
-            raise refusal(response.status, answer)
+            raise refusal(response.status, data)
         if response.status >= 300:
             raise NotScrubjay(self.where)  # as a proxy that wants its own login first
-        return response.status, response.headers, answer
+        return response, data
 
-    def _exchange(
-        self, method: str, target: str, data: bytes | None, headers: Mapping[str, str], timeout_s: float
-    ) -> tuple[http.client.HTTPResponse, bytes]:
-        connection = self._connect(timeout_s)
+    def _exchange(self, request: _Request, headers: Mapping[str, str]) -> tuple[http.client.HTTPResponse, bytes]:
+        given = [(name, value) for name, value in request.query.items() if value is not None]
+        target = request.path + ("?" + urlencode(given, doseq=True) if given else "")
+        data = None if request.body is None else json.dumps(request.body).encode()
+        connection = self._connect(request.timeout_s)
         try:
-            connection.request(method, target, body=data, headers=headers)
+            connection.request(request.method, target, body=data, headers=headers)
             response = connection.getresponse()
             return response, response.read()
         finally:
@@ -165,7 +167,7 @@ class Client:
     def answers(self) -> bool:
         """Whether a server is there."""
         try:
-            self.fetch("GET", "/healthz")
+            self.fetch("/healthz")
         except ScrubjayError:
             return False
         return True

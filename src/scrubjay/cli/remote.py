@@ -20,6 +20,7 @@ import click
 from scrubjay.cli.client import Client, NotScrubjay, pod_path
 from scrubjay.cli.context import Context, emit, human_bytes, human_span, progress, say
 from scrubjay.cli.ps_command import one_line, print_table
+from scrubjay.fleet.process import OVER
 from scrubjay.ids import PodId, parse_pod_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import write_facts
@@ -28,7 +29,6 @@ from scrubjay.tape.record import Json
 from scrubjay.wire.messages import Start
 
 _PS = ("NAME", "ID", "STATE", "AGE", "TAPE", "BRANCH", "COMMAND")
-_OVER = ("exited", "lost", "imported")
 # As long as the server may take for it, and a little.
 _START_WITHIN_S = 630.0  # of which a clone of a large repository has 600
 _STOP_WITHIN_S = 90.0  # and the grace
@@ -77,7 +77,7 @@ def list_elsewhere(context: Context, *, show_all: bool, as_json: bool) -> None:
 
 def _row(pod: Json) -> tuple[str, ...]:
     status = cast(Json, pod["status"])
-    over = status["process"] in _OVER
+    over = status["process"] in OVER
     until = cast(int, status["since_us"]) / 1e6 if over else time.time()
     return (
         str(pod["name"]),
@@ -181,7 +181,7 @@ def bring_recording(context: Context, raw: str) -> Brought:
         )
     if status["process"] == "exited" and not (folder / "end.json").exists():
         write_facts(folder / "end.json", status=status["exit_status"], wall=status["since_us"])
-    return Brought(home, pod_id, over=status["process"] in _OVER)
+    return Brought(home, pod_id, over=status["process"] in OVER)
 
 
 def _cache(context: Context) -> Path:
@@ -199,7 +199,7 @@ def _fetch(client: Client, pod: PodId, folder: Path, name: str, *, total: int) -
         with progress(f"fetching {name}", max(0, total - have)) as step:
             while True:
                 query = {"offset": have + len(rest)}
-                _, headers, data = client.fetch("GET", pod_path(pod, "tape"), query=query)
+                headers, data = client.fetch(pod_path(pod, "tape"), query)
                 end = headers["Scrubjay-End"]
                 if end is None or not end.isdecimal():
                     raise NotScrubjay(client.where)
@@ -215,5 +215,5 @@ def _fetch(client: Client, pod: PodId, folder: Path, name: str, *, total: int) -
 
 def show_elsewhere(context: Context, pod: str, query: Json) -> bytes:
     """The screen of a pod in one of the formats."""
-    _, _, data = context.client.fetch("GET", pod_path(pod, "screen"), query=query)
+    _, data = context.client.fetch(pod_path(pod, "screen"), query)
     return data
