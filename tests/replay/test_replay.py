@@ -184,8 +184,8 @@ def test_lines_that_scrolled_off_come_back_in_a_larger_terminal(tmp_path: Path, 
 
 
 def test_a_screen_the_engine_cannot_describe_is_shown_as_text_of_its_size(tmp_path: Path, workers: Workers) -> None:
-    # Half of a wide character is left in the last column.
-    drawn = "\x1b[?1049h\x1b[1;9H日\x1b[2;1Hhello".encode()
+    # Half of a wide character is left in the last column: one that is protected from being blanked.
+    drawn = "\x1b[?1049h\x1b[1;9H\x1bV日\x1bW\x1b[2;1Hhello".encode()
     tape = record_tape(tmp_path / "pod", [head(10, 4), output(1, drawn), resize(2, 9, 4), output(3, b" there")])
     replay = open_replay(tape, workers)
     replay.index()

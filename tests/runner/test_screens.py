@@ -86,11 +86,16 @@ def _workers(stage: Stage) -> list[int]:
 
 
 def _truth(tape: GrowingTape, offset: int) -> bytes:
+    snapshot = _find_truth(tape, offset)
+    assert snapshot is not None
+    return snapshot
+
+
+def _find_truth(tape: GrowingTape, offset: int) -> bytes | None:
+    """What one engine that is fed everything says at an offset, if it can."""
     terminal = shown_by(tape.disk.open().records(), until_offset=offset)
     try:
-        snapshot = terminal.snapshot(history=True)
-        assert snapshot is not None
-        return snapshot
+        return terminal.snapshot(history=True)
     finally:
         terminal.close()
 
@@ -263,22 +268,29 @@ def test_of_what_was_told_before_only_what_still_holds_is_told(stage: Stage) -> 
 
 def test_the_screen_is_what_a_terminal_shows_that_was_fed_everything(stage: Stage) -> None:
     rng = random.Random("live")
-    for _ in range(sized(p=8, n=200)):
+    rounds, unsaid = sized(p=8, n=200), 0
+    for _ in range(rounds):
         tape = stage.tape()
         for _ in range(rng.randrange(1, 30)):
             if rng.random() < 0.15:
                 stage.screens.feed(tape.pod, tape.resize(rng.randint(10, 120), rng.randint(4, 50)))
             data = random_stream(rng, 80, 24, rng.randrange(600))
             stage.screens.feed(tape.pod, tape.show(data) if data else [])
-            if rng.random() < 0.2:
+            if rng.random() < 0.2 and _find_truth(tape, tape.end) is not None:
                 frame = _keyframe(stage, tape)
                 assert frame.offset == tape.end
                 assert differences(frame.snapshot, _truth(tape, frame.offset)) == []
+        if _find_truth(tape, tape.end) is None:
+            unsaid += 1  # a half character that could not be blanked; docs/screen.md
+            with pytest.raises(ScreenUnavailable):
+                _keyframe(stage, tape, history=True)
+            continue
         frame = _keyframe(stage, tape, history=True)
         assert differences(frame.snapshot, _truth(tape, frame.offset), history=1000) == []
         state = read_snapshot(frame.snapshot)
         assert (frame.cols, frame.rows) == (state.cols, state.rows)
         stage.screens.close(tape.pod)
+    assert unsaid <= rounds // 50
 
 
 def test_a_long_tape_is_taken_up_from_a_keyframe(stage: Stage) -> None:

@@ -90,6 +90,25 @@ def test_a_wide_character_that_does_not_fit_leaves_a_blank() -> None:
     assert lines[1].text == "日"
 
 
+@pytest.mark.parametrize("screen", ["\x1b[?1049h", "\x1b[?7l"])
+@pytest.mark.parametrize("margins", ["", "\x1b[3;8r\x1b[?6h", "\x1b[?69h\x1b[5;30s\x1b[3;8r\x1b[?6h"])
+def test_a_wide_character_that_a_narrower_screen_cuts_in_half_is_blank(screen: str, margins: str) -> None:
+    terminal = Terminal(_COLS, _ROWS)
+    terminal.feed(f"{screen}one\r\n{'x' * 20}日 cut\x1b[9;20H日 whole{margins}\x1b[4;6H\x1b[1m".encode())
+    before = read_snapshot(terminal.snapshot(history=True) or b"").picture()
+    terminal.resize(21, _ROWS)
+    after = read_snapshot(terminal.snapshot(history=True) or b"").picture()
+    terminal.feed(b"z")
+    typed = read_snapshot(terminal.snapshot(history=True) or b"").picture()
+    terminal.close()
+
+    assert [line.text for line in after.lines[:2]] == ["one", "x" * 20]
+    assert after.lines[8].text == before.lines[8].text[:20]
+    assert (after.cursor, after.modes) == (before.cursor, before.modes)
+    bold = [span for line in typed.lines for span in line.spans if span.style.attributes == Attribute.BOLD]
+    assert [span.text for span in bold] == ["z"]
+
+
 def test_no_control_character_is_ever_part_of_a_text() -> None:
     assert _line("a\x7fb").text == "a b"
 

@@ -43,6 +43,8 @@ _FOCUS_IN = b"\x1b[I"
 _STATUS_QUERY = b"7501;?"  # of programs that tell what they are doing to a terminal that answers it with the same
 _CELL_PX = (8, 16)  # of one character, for programs that ask
 _OK, _NO_VALUE = 0, -4
+_PRIMARY = 0
+_ORIGIN_MODE, _WRAPS_MODE = 6, 7
 _ERASE_HISTORY, _RESET = b"\x1b[3J", b"\x1bc"
 _POINT = "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, {})"
 
@@ -155,7 +157,39 @@ class Terminal:
 
     def resize(self, cols: int, rows: int) -> None:
         """Change the size; the lines of the primary screen are rewrapped."""
+        self._blank_wide_at(cols)
         _check(lib.ghostty_terminal_resize(self._handle[0], cols, rows, *_CELL_PX), "resize")
+
+    def _blank_wide_at(self, cols: int) -> None:
+        """Blank the wide characters that a narrowing cuts in half, because the engine could not encode the rest.
+
+        That is drawn like output, so not in the middle of a sequence, and everything but one cell is left as it was.
+        """
+        rewraps = self._get("ACTIVE_SCREEN", "GhosttyTerminalScreen") == _PRIMARY and self._has_mode(_WRAPS_MODE)
+        if cols >= self.cols() or rewraps or not self._get("VT_GROUND", "bool"):
+            return
+        x, y = int(self._get("CURSOR_X", "uint16_t")), int(self._get("CURSOR_Y", "uint16_t"))
+        rows = int(self._get("ROWS", "uint16_t"))
+        above = self._total_rows() - rows
+        cut = [row for row in range(rows) if self._is_wide(cols - 1, above + row)]
+        if not cut:
+            return
+        from_margins = self._has_mode(_ORIGIN_MODE)
+        if from_margins:
+            self._write(b"\x1b[?6l")
+        self._write(b"".join(b"\x1b[%d;%dH\x1b[X" % (row + 1, cols) for row in cut))
+        if from_margins:
+            self._write(b"\x1b[?6h")  # which takes the cursor to the margins' corner
+            x -= int(self._get("CURSOR_X", "uint16_t"))
+            y -= int(self._get("CURSOR_Y", "uint16_t"))
+        self._write(b"\x1b[%d;%dH" % (y + 1, x + 1))
+
+    def _is_wide(self, x: int, y: int) -> bool:
+        self._reference(x, y)
+        cell, width = ffi.new("GhosttyCell*"), ffi.new("GhosttyCellWide*")
+        _check(lib.ghostty_grid_ref_cell(self._grid_ref, cell), "cell")
+        _check(lib.ghostty_cell_get(cell[0], lib.GHOSTTY_CELL_DATA_WIDE, width), "cell width")
+        return width[0] == lib.GHOSTTY_CELL_WIDE_WIDE
 
     def snapshot(self, *, history: bool, exact: bool = False) -> bytes | None:
         """Everything needed to go on; None where the engine cannot say it or, if ``exact``, not restore it."""
