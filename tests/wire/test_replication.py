@@ -585,6 +585,20 @@ def test_what_was_acknowledged_is_not_sent_again_whatever_late_word_comes() -> N
     assert world.sender.next(10_000_000) == Portion(JAY, tape.ends[6], tape.end - tape.ends[6], tape.end, live=False)
 
 
+def test_what_is_acknowledged_while_a_tape_starts_again_is_not_sent_again() -> None:
+    world = connected(tape_of(JAY, *[b"x" * 100] * 10))
+    tape = world.tapes[JAY]
+    list(portions(world))
+    world.sender.rewind(JAY, 0)
+    world.sender.restart(JAY)
+    assert world.sender.next(0) == Restart(JAY)
+
+    world.sender.acknowledged(JAY, Ack(tape.end, tape.ends[6]))
+    world.sender.rewind(JAY, 0)
+
+    assert world.sender.next(0) == Portion(JAY, tape.ends[6], tape.end - tape.ends[6], tape.end, live=False)
+
+
 def test_a_record_larger_than_the_window_arrives() -> None:
     tapes = [tape_of(pod, *[bytes(RECORD_MAX_BYTES - 17)] * 3, complete=True) for pod in PODS]
     world = connected(*tapes)

@@ -347,12 +347,12 @@ class Sender:
         tape = self._pods.get(pod)
         if tape is None or tape.stage not in ("open", "restarting"):
             return
-        position = min(max(offset, tape.kept), tape.end)
+        # Never forward, unless to what was kept meanwhile: an old word may speak of bytes that are gone.
+        position = min(max(min(offset, tape.position), tape.kept), tape.end)
         if tape.stage == "restarting":
             tape.stage, tape.told = "open", position
-        if position <= tape.position:
-            self._place(tape, position, min(tape.have, position))
-            tape.told = min(tape.told, position)
+        self._place(tape, position, min(position, max(tape.have, tape.kept)))
+        tape.told = min(tape.told, position)
         self._tell(pod, tape)
         self._queue(pod, tape)
 
