@@ -121,7 +121,7 @@ class World:
     now_us: int = 0
     to_server: deque[ToServer] = field(default_factory=deque[ToServer])
     to_runner: deque[ToRunner] = field(default_factory=deque[ToRunner])
-    sent: list[Bytes] = field(default_factory=list[Bytes])  #: everything since bytes were last lost, to be replayed
+    sent: list[Bytes] = field(default_factory=list[Bytes])  #: everything that may come once more
     diverged: list[Diverged] = field(default_factory=list[Diverged])
     viewers: dict[PodId, int] = field(default_factory=dict[PodId, int])
     watched: tuple[PodId, ...] = ()
@@ -246,9 +246,16 @@ class World:
 
     # The link.
 
+    @property
+    def restarting(self) -> bool:
+        """Whether a restart is under way. Bytes before it are others than those after it; a connection keeps order."""
+        return any(isinstance(word, Restart) for word in self.to_server)
+
     def disconnect(self) -> None:
         self.to_server.clear()
         self.to_runner.clear()
+        # What the runner may yet lose never comes over another connection than its own.
+        self.sent = [message for message in self.sent if message.offset + len(message.data) <= message.synced]
         self.sender.disconnected()
         self.receiver.disconnected()
         self.acknowledged.clear()
@@ -329,7 +336,7 @@ class Adversary:
                 del world.to_runner[rng.randrange(len(world.to_runner))]
             case "lose bytes" if world.to_server:
                 del world.to_server[rng.randrange(len(world.to_server))]
-            case "replay" if world.sent and self.connected:
+            case "replay" if world.sent and self.connected and not world.restarting:
                 world.tell_server(rng.choice(world.sent))
             case "sync store":
                 world.sync_store()
@@ -363,7 +370,6 @@ class Adversary:
                 self.connected = False
                 for tape in world.tapes.values():
                     tape.lose(rng)
-                world.sent.clear()
                 world.start_runner()
             case "lose keeper":
                 self.lose_keeper(rng, pod)
@@ -376,9 +382,8 @@ class Adversary:
         if not world.to_server:
             return
         index = rng.choice((0, 0, 0, rng.randrange(len(world.to_server))))
-        # Bytes that were sent before a restart are other bytes than those after it. A connection keeps them apart.
-        restart = next((i for i, word in enumerate(world.to_server) if isinstance(word, Restart)), None)
-        index = index if restart is None else min(index, restart)
+        if world.restarting:
+            index = 0
         message = world.to_server[index]
         if isinstance(message, Bytes) and rng.random() < 0.2:
             cut = rng.randint(0, len(message.data))
