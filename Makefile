@@ -20,7 +20,8 @@ demo: $(VENV)/installed  ## record a small program, look at it, check it
 
 test: $(VENV)/installed  ## everything that must hold, at the size of a pull request
 	@scripts/install-test-tools
-	@$(AS_ROOT) $(BIN)/pytest -n 2 --dist loadfile
+	@$(AS_ROOT) $(BIN)/pytest -n 2 --dist loadfile -m "not alone"
+	@$(AS_ROOT) $(BIN)/pytest -m alone
 
 check: $(VENV)/installed  ## style and types
 	@$(BIN)/ruff check

@@ -139,6 +139,7 @@ def _start(fleet: Fleet) -> tuple[Service, Member, str, str]:
     return up, member, f"{address[1]}/api/v1/pods/busy/live?mode=watch", str(token)
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(sized(120, 600))
 def test_r18_a_stopped_viewer_costs_nobody_anything_and_is_live_again_through_one_keyframe(fleet: Fleet) -> None:
     up, member, url, token = _start(fleet)
@@ -158,7 +159,7 @@ def test_r18_a_stopped_viewer_costs_nobody_anything_and_is_live_again_through_on
         all_seen = [message for one, _ in others.end() for message in one]
 
     after = [message for message in seen if message.at_s > continued]
-    (keyframe,) = [index for index, message in enumerate(after) if message.kind == "keyframe"]
+    keyframe, *late_again = [index for index, message in enumerate(after) if message.kind == "keyframe"]
     backlog = sum(message.size for message in after[:keyframe])
     live_s = next(m.at_s for m in after[keyframe:] if m.lag_s is not None and m.lag_s < _LIVE_S) - continued
     # Before and after, for the machine may do something else meanwhile; and a server grows a little by itself.
@@ -170,12 +171,13 @@ def test_r18_a_stopped_viewer_costs_nobody_anything_and_is_live_again_through_on
     print(f"live {live_s:.3f} s after going on; {backlog} bytes before the keyframe, sockets held {held}")
 
     assert code is None
+    assert len(late_again) <= sized(2, 0)  # a machine that pauses makes a viewer with a small buffer late again
     assert grown_kib <= _MEMORY_KIB
-    # Beside other tests everything is late at times; who waited for the stopped one would be seconds late.
-    assert lag_beside_s <= lag_s * 1.1 + sized(1500, 2) / 1000
+    # A small machine pauses at times; who waited for the stopped one would be seconds late.
+    assert lag_beside_s <= lag_s * 1.1 + sized(500, 2) / 1000
     assert beside.unsynced_us <= _UNSYNCED_US
-    assert beside.bytes_per_s == pytest.approx(_BYTES_PER_S, rel=sized(50, 10) / 100)
-    assert live_s <= sized(5, 1)  # other tests may have the processors
+    assert beside.bytes_per_s == pytest.approx(_BYTES_PER_S, rel=sized(25, 10) / 100)
+    assert live_s <= sized(2, 1)
     assert backlog <= held + _BEYOND_BYTES < _PHASE_S * _BYTES_PER_S
 
 
