@@ -15,7 +15,7 @@ $(VENV)/installed: pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $@
 
-demo: $(VENV)/installed  ## record a small program, look at it, check it
+demo: $(VENV)/installed  ## run a small fleet of scripted agents, look at it, check it
 	@scripts/demo
 
 test: $(VENV)/installed  ## everything that must hold, at the size of a pull request

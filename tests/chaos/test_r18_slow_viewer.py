@@ -154,12 +154,12 @@ def test_r18_a_stopped_viewer_costs_nobody_anything_and_is_live_again_through_on
         held = _queued_bytes(stopped.pid)
         kill(stopped.pid, signal.SIGCONT)
         continued = time.monotonic()
-        afterwards = _measure(up, member, sized(6, _PHASE_S))
+        afterwards = _measure(up, member, sized(2, _PHASE_S))
         [(seen, code)] = stopped.end()
         all_seen = [message for one, _ in others.end() for message in one]
 
     after = [message for message in seen if message.at_s > continued]
-    keyframe, *late_again = [index for index, message in enumerate(after) if message.kind == "keyframe"]
+    (keyframe,) = [index for index, message in enumerate(after) if message.kind == "keyframe"]
     backlog = sum(message.size for message in after[:keyframe])
     live_s = next(m.at_s for m in after[keyframe:] if m.lag_s is not None and m.lag_s < _LIVE_S) - continued
     # Before and after, for the machine may do something else meanwhile; and a server grows a little by itself.
@@ -171,13 +171,11 @@ def test_r18_a_stopped_viewer_costs_nobody_anything_and_is_live_again_through_on
     print(f"live {live_s:.3f} s after going on; {backlog} bytes before the keyframe, sockets held {held}")
 
     assert code is None
-    assert len(late_again) <= sized(2, 0)  # a machine that pauses makes a viewer with a small buffer late again
     assert grown_kib <= _MEMORY_KIB
-    # A small machine pauses at times; who waited for the stopped one would be seconds late.
-    assert lag_beside_s <= lag_s * 1.1 + sized(500, 2) / 1000
+    assert lag_beside_s <= lag_s * 1.1 + sized(50, 2) / 1000
     assert beside.unsynced_us <= _UNSYNCED_US
-    assert beside.bytes_per_s == pytest.approx(_BYTES_PER_S, rel=sized(25, 10) / 100)
-    assert live_s <= sized(2, 1)
+    assert beside.bytes_per_s == pytest.approx(_BYTES_PER_S, rel=0.1)
+    assert live_s <= 1
     assert backlog <= held + _BEYOND_BYTES < _PHASE_S * _BYTES_PER_S
 
 

@@ -195,6 +195,34 @@ async def test_who_looks_goes_on_with_what_a_runner_that_lost_power_records_now(
     assert live.end == kept
 
 
+async def test_r17_a_connection_that_was_replaced_adds_nothing_to_what_its_successor_brings(
+    control: Control, tmp_path: Path
+) -> None:
+    report, runner = report_of(), new_runner_id()
+    pod, linked = PodId(report.id), control.link(runner)
+    await linked.introduce(report)
+    lost, kept = await _show_more_than_is_kept(linked, pod, tmp_path / "before")
+    contents = [head(80, 24), output(10, b"kept"), output(30, b" and recorded instead"), output(40, b" of that")]
+    tape = make_tape(tmp_path / "after", contents, pod, closed=False)
+    data, last = read_bytes(tape.open(), 0, 1 << 20), tape.records()[3].offset
+    assert data[:kept] == lost[:kept]
+
+    again = control.link(runner)
+    await again.introduce(report)
+    again.peer.hear(Offer(pod=pod))
+    await until(lambda: any(isinstance(message, Found) for message in again.said), "the tape was asked for")
+    again.peer.hear(TapeBytes(pod=pod, offset=kept, data=data[kept:last], synced=last))
+    # What was under way when the first connection was given up, and can still be read.
+    linked.peer.hear(TapeBytes(pod=pod, offset=kept, data=lost[kept:], synced=kept))
+    linked.peer.hear(TapeBytes(pod=pod, offset=len(lost), data=b"more of what is gone", synced=kept))
+    again.peer.hear(TapeBytes(pod=pod, offset=last, data=data[last:], synced=len(data)))
+    await until(lambda: control.tower.tapes.have(pod).have == len(data), "all of it is stored")
+
+    assert read_bytes(control.tower.tapes.open(pod), 0, 1 << 20) == data
+    assert not [message for message in (*linked.said, *again.said) if isinstance(message, Diverged)]
+    assert control.tower.live(pod).end == len(data)
+
+
 async def test_nothing_is_held_of_a_pod_whose_tape_is_complete_once_nobody_looks(
     control: Control, tmp_path: Path
 ) -> None:
