@@ -21,10 +21,13 @@ _MAY_IMPORT: dict[str, frozenset[str]] = {
     "store": _MODULES | {"tape", "fleet"},
     "keeper": _MODULES | {"tape"},
     "pods": _MODULES | {"tape", "keeper"},
-    "runner": _MODULES | {"tape", "screen", "replay", "status", "wire", "keeper", "pods"},
+    "agents": _MODULES | {"status"},
+    "hook": _MODULES,
+    "runner": _MODULES | {"tape", "screen", "replay", "status", "wire", "keeper", "pods", "agents"},
     "server": _MODULES | {"tape", "screen", "replay", "fleet", "wire", "store"},
     "cli": _MODULES
-    | {"tape", "screen", "replay", "status", "fleet", "wire", "store", "keeper", "pods", "runner", "server"},
+    | {"tape", "screen", "replay", "status", "fleet", "wire", "store", "keeper", "pods", "runner", "server"}
+    | {"agents", "hook"},
 }
 _PURE = (
     "errors.py",
@@ -39,6 +42,7 @@ _PURE = (
     "keeper/answers.py",
     "keeper/detach.py",
     "keeper/environment.py",
+    "keeper/events.py",
     "keeper/recorder.py",
     "keeper/secrets.py",
     "keeper/replies.py",
@@ -53,6 +57,9 @@ _PURE = (
     "replay/rows.py",
     "replay/exports/masking.py",
     "server/origins.py",
+    "agents/codex_hooks.py",
+    "agents/launch.py",
+    "agents/manifest.py",
     "screen",
     "status",
     "fleet",

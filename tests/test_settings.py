@@ -39,7 +39,7 @@ def _refusal(environ: dict[str, str], config: Path | None = None) -> str:
 def test_without_anything_said_the_defaults_hold(environ: dict[str, str], tmp_path: Path) -> None:
     settings = read_settings(environ, data=None)
 
-    assert settings == Settings(data=tmp_path / "state" / "scrubjay")
+    assert settings == Settings(data=tmp_path / "state" / "scrubjay", agents=tmp_path / "config" / "scrubjay" / "agents")
     assert (settings.host, settings.port) == ("127.0.0.1", 8477)
     assert settings.runner_name == os.uname().nodename
     assert settings.notify_on == ("needs_you", "failed", "done")
@@ -64,6 +64,7 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         "when_full": '"best_effort"',
         "term": '"vt100"',
         "mask": '["MY_LICENCE", "-GITHUB_TOKEN"]',
+        "agents": '"my-agents"',
         "host": '"::1"',
         "port": "0",
         "names": '["Jay.Example.ORG", "[::1]"]',
@@ -86,6 +87,7 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         when_full="best_effort",
         term="vt100",
         mask=("MY_LICENCE", "-GITHUB_TOKEN"),
+        agents=path.parent / "my-agents",
         host="::1",
         port=0,
         names=("jay.example.org", "::1"),

@@ -11,7 +11,8 @@
     │   ├── BadBranch
     │   ├── BadBase
     │   ├── BadRepository
-    │   └── BadSetting
+    │   ├── BadSetting
+    │   └── BadManifest        an agent's manifest that cannot be used
     ├── TapeError
     │   ├── NotATape
     │   ├── DiskFull          the tape's disk has no room; nothing is lost, try again later
@@ -185,6 +186,14 @@ class BadRepository(BadInput):
 
 class BadSetting(BadInput):
     """A setting whose value cannot be used."""
+
+
+class BadManifest(BadInput):
+    """An agent's manifest that cannot be used."""
+
+    def __init__(self, path: str, key: str | None, why: str, *, hint: str) -> None:
+        self.path, self.key, self.why = path, key, why
+        super().__init__(f"{path}: {why}" if key is None else f"{path}: {key} {why}", hint=hint)
 
 
 class TapeError(ScrubjayError):

@@ -61,6 +61,9 @@ class Settings:
     mask: tuple[str, ...] = ()
     """Variables whose values are hidden besides those that look secret; with ``-`` before it, one that is not."""
 
+    agents: Path | None = None
+    """Where your own manifests of agents are; by default ``agents`` next to the settings file."""
+
     host: str = "127.0.0.1"
     """The address the server listens on."""
 
@@ -101,7 +104,8 @@ class Settings:
 def read_settings(environ: Mapping[str, str], *, data: Path | None, config: Path | None = None) -> Settings:
     """Flags first, then the environment, then the file, then the defaults; BadSetting names what cannot be used."""
     named = config is not None or bool(environ.get("SCRUBJAY_CONFIG"))
-    given = _Given(environ, config_path(environ, config), required=named)
+    file = config_path(environ, config)
+    given = _Given(environ, file, required=named)
     tls_cert, tls_key = given.path("tls_cert"), given.path("tls_key")
     if (tls_cert is None) != (tls_key is None):
         one, other = ("tls_cert", "tls_key") if tls_key is None else ("tls_key", "tls_cert")
@@ -112,6 +116,7 @@ def read_settings(environ: Mapping[str, str], *, data: Path | None, config: Path
         when_full=given.choice("when_full", _WHEN_FULL, "a way to go on", default="pause"),
         term=given.text("term") or "xterm-256color",
         mask=given.variables("mask"),
+        agents=given.path("agents") or file.parent / "agents",
         host=given.host("host") or "127.0.0.1",
         port=given.whole("port", PORT_DEFAULT, 0, 65535, "a port"),
         names=given.names("names"),

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from cli.conftest import Jay
+from scrubjay.agents.library import Library
 from scrubjay.cli.doctor.programs import is_safe_for_wal
-from scrubjay.runner.agents import AGENTS
 
 _SECRET = "hunter2hunter2"
 
@@ -202,7 +202,7 @@ def test_agents_are_asked_for_their_version_all_at_once_and_without_a_terminal(j
 def test_without_agents_that_is_said(jay: Jay) -> None:
     found = _examine(jay)
 
-    if not set(AGENTS) & set(found):
+    if not set(Library(None).names()) & set(found):
         assert "any other program will do" in found["agents"]["says"]
 
 

@@ -8,7 +8,7 @@ from scrubjay.keeper.environment import agent_environment
 
 
 def _inside(inherited: dict[str, str]) -> dict[str, str]:
-    return agent_environment(inherited, pod="p", name="n", session="s", term="xterm-256color")
+    return agent_environment(inherited, pod="p", name="n", session="s", term="xterm-256color", folder="/f")
 
 
 def test_a_pod_adds_itself_and_its_terminal() -> None:
@@ -18,6 +18,7 @@ def test_a_pod_adds_itself_and_its_terminal() -> None:
         "SCRUBJAY_POD": "p",
         "SCRUBJAY_POD_NAME": "n",
         "SCRUBJAY_SESSION": "s",
+        "SCRUBJAY_POD_FOLDER": "/f",
     }
 
 
@@ -60,7 +61,7 @@ def test_what_belongs_to_another_terminal_agent_or_pod_is_left_out(name: str) ->
 def test_a_pod_in_a_pod_is_its_own() -> None:
     outer = _inside({})
 
-    inner = agent_environment(outer, pod="p2", name="n2", session="s2", term="dumb")
+    inner = agent_environment(outer, pod="p2", name="n2", session="s2", term="dumb", folder="/f2")
 
     assert (inner["SCRUBJAY_POD"], inner["SCRUBJAY_POD_NAME"], inner["SCRUBJAY_SESSION"]) == ("p2", "n2", "s2")
     assert inner["TERM"] == "dumb"

@@ -39,6 +39,8 @@ _NAMES = (
     "runner",
     "notify",
     "service",
+    "agents",
+    "hook",
     "doctor",
     "completion",
 )

@@ -116,6 +116,17 @@ def _complete_pods(ctx: click.Context, _param: click.Parameter, incomplete: str)
     ]
 
 
+def complete_agents(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of agents that begin so."""
+    import os
+
+    from scrubjay.agents.library import Library
+
+    given = ctx.find_root().params
+    own = read_settings(os.environ, data=given.get("data"), config=given.get("config")).agents
+    return [name for name in Library(own).names() if name.startswith(incomplete)]
+
+
 def pod_argument(function: _Function) -> _Function:
     """A pod, by name, id or unique prefix of either."""
     return click.argument("pod", metavar="POD", shell_complete=_complete_pods)(function)

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import click
 
+from scrubjay.agents.library import Library
 from scrubjay.cli.context import Context, emit, json_option, pass_context, say
 from scrubjay.cli.doctor.files import check_directory, check_permissions, check_settings_file
 from scrubjay.cli.doctor.finding import Finding, ok, problem
 from scrubjay.cli.doctor.machine import check_limits, check_notifications, check_server, check_systemd
 from scrubjay.cli.doctor.pods import check_pods
 from scrubjay.cli.doctor.programs import check_agent, check_engine, check_git, check_sqlite, check_versions
-from scrubjay.runner.agents import AGENTS
 from scrubjay.settings import config_path
 
 _Check = Callable[[], list[Finding]]
@@ -59,12 +59,14 @@ def _examine(context: Context, *, fix: bool) -> list[Finding]:
         lambda: [check_notifications(settings)],
     ]
     # At once: most of the time goes into waiting for other programs.
-    with ThreadPoolExecutor(len(checks) + len(AGENTS)) as examiners:
-        agents = [examiners.submit(check_agent, name) for name in AGENTS]
+    library = Library(settings.agents)
+    names = library.names()
+    with ThreadPoolExecutor(len(checks) + len(names)) as examiners:
+        agents = [examiners.submit(check_agent, library, name) for name in names]
         examined = [examiners.submit(check) for check in checks]
         found = [finding for one in examined for finding in one.result()]
         here = [finding for one in agents if (finding := one.result()) is not None]
-    return found + (here or [ok("agents", f"none of {', '.join(AGENTS)} is on your PATH; any other program will do")])
+    return found + (here or [ok("agents", f"none of {', '.join(names)} is on your PATH; any other program will do")])
 
 
 def _check_settings(context: Context) -> Finding:

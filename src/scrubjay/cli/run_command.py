@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scrubjay.cli.context import Context, emit, json_option, pass_context, say
+from scrubjay.agents.library import Library
+from scrubjay.cli.context import Context, complete_agents, emit, json_option, pass_context, say
 from scrubjay.cli.terminal import Outcome, join, terminal_size
 from scrubjay.errors import BadInput
 from scrubjay.ids import parse_pod_name
@@ -31,7 +32,12 @@ _LOST = 1
 @click.option("--repo", "repository", metavar="REPO", help="Give it a git worktree of its own of this path or URL.")
 @click.option("--branch", metavar="B", help="The worktree's branch; by default a new one named after the pod.")
 @click.option("--base", metavar="COMMIT", help="Where a new branch begins; by default where the repository is.")
-@click.option("--agent", metavar="A", help="Run an agent by its name: claude, codex, gemini, opencode, aider, …")
+@click.option(
+    "--agent",
+    metavar="A",
+    help="Run an agent by its name: claude, codex, gemini, opencode, aider, …",
+    shell_complete=complete_agents,
+)
 @click.option("--prompt", metavar="TEXT", help="What to tell the agent first.")
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Set a variable for the program.")
 @json_option
@@ -66,6 +72,7 @@ def command(
     here = terminal_size() or _SIZE_WITHOUT_TERMINAL
     cols, rows = cols if cols is not None else here[0], rows if rows is not None else here[1]
     plain = repository is None and branch is None and base is None and agent is None and prompt is None
+    plain = plain and Library(context.settings.agents).recognise(command[0]) is None
     if context.server is None and plain and not environment:
         # The way every keystroke-counting user starts pods: without what only worktrees and agents need loaded.
         request = StartRequest(

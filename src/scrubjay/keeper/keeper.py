@@ -9,6 +9,7 @@ import time
 
 from scrubjay.keeper.answers import Answers, NotAnswerable
 from scrubjay.keeper.clients import Client, peer, read_written
+from scrubjay.keeper.events import BadEvent, HookEvents
 from scrubjay.keeper.leftovers import Leftovers
 from scrubjay.keeper.processes import give_memory_back
 from scrubjay.keeper.protocol import SIZE_MAX, SIZE_MIN
@@ -74,6 +75,7 @@ class Keeper:
         self._output_end = recorder.writer.offset  # of the last output on the tape
         self._seated: dict[int, tuple[Client, Seat]] = {}  # by their terminals
         self._answers = Answers()
+        self._hook_events = HookEvents(recorder.hide)
         self._epoch = 0  # the highest that a request came with
         self._poll = select.poll()
         self._echo = select.poll()
@@ -389,6 +391,8 @@ class Keeper:
                     if self._recorder.ended:
                         raise Refused("the tape is closed")
                     self._recorder.note(Kind.MARK, label=_text(meta, "label"), author=_text(meta, "author"))
+                case "event":
+                    self._note_event(meta)
                 case "stop":
                     epoch = self._fence(meta)
                     self._stop(_text(meta, "author"), _whole(meta, "grace_ms") / 1000, epoch)
@@ -404,6 +408,18 @@ class Keeper:
         if number is not None:  # without one nobody waits for the answer
             offset = self._recorder.writer.offset
             self._recorder.when_synced(lambda: client.answer({"re": number, "ok": True, "offset": offset}))
+
+    def _note_event(self, meta: Meta) -> None:
+        if self._recorder.ended:
+            raise Refused("the tape is closed")
+        if self._recorder.writer.full:
+            raise Refused("the disk is behind")  # what waits for it must have a bound
+        try:
+            fields = self._hook_events.take(meta)
+        except BadEvent as error:
+            raise Refused(str(error)) from error
+        if fields is not None:
+            self._recorder.note(Kind.EVENT, **fields)
 
     def _fence(self, meta: Meta) -> int | None:
         """The epoch a request belongs to, if any; Refused if a later one has begun."""

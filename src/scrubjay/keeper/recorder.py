@@ -134,7 +134,11 @@ class Recorder:
         """Record a new size."""
         self._append(Kind.RESIZE, self._check_clock(), encode_size(cols, rows))
 
-    def note(self, kind: Kind, **fields: object) -> None:
+    def hide(self, text: str) -> str:
+        """A text without the secrets in it."""
+        return text if self._hide is None else str(self._hide(text))
+
+    def note(self, kind: Kind, /, **fields: object) -> None:
         """Record anything whose payload is JSON."""
         if self._hide is not None:
             fields = {name: self._hide(value) for name, value in fields.items()}

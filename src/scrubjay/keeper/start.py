@@ -56,6 +56,8 @@ def _assemble(folder: str, pod: dict[str, object]) -> tuple[Keeper, Callable[[],
         name=str(pod["name"]),
         session=str(pod["session"]),
         term=str(pod["term"]),
+        folder=folder,
+        set_for_it=[str(name) for name in _list(pod.get("set"))],
     )
     secrets = find_secrets(environment, [str(name) for name in _list(pod.get("mask"))])
     writer = TapeWriter(Folder(tape_folder, above=above), tape, watermark=watermark)

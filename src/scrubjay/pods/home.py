@@ -94,9 +94,13 @@ class Home:
         finally:
             os.close(lock)
 
+    def folder_of(self, pod: PodId) -> Path:
+        """Where a pod's folder is, or will be."""
+        return self._pods / pod
+
     def make_folder(self, pod: PodId) -> Path:
         """An empty folder for a new pod, with one for its tape."""
-        return self._make_folder(self._pods / pod)
+        return self._make_folder(self.folder_of(pod))
 
     def _make_folder(self, folder: Path) -> Path:
         try:

@@ -13,15 +13,15 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 import scrubjay
 from scrubjay.clock import SystemClock
 from scrubjay.errors import BadSize, StartFailed
-from scrubjay.ids import PodName, SessionId, new_pod_id, new_session_id, suggest_pod_name
-from scrubjay.keeper.environment import ARGV_VARIABLE
+from scrubjay.ids import PodId, PodName, SessionId, new_pod_id, new_session_id, suggest_pod_name
+from scrubjay.keeper.environment import ARGV_VARIABLE, person_environment
 from scrubjay.keeper.protocol import SIZE_MAX, SIZE_MIN
 from scrubjay.keeper.secrets import find_secrets, hide_in
 from scrubjay.pods.home import Home
@@ -43,7 +43,15 @@ class StartRequest:
     rows: int
     name: PodName | None = None  #: None names it after its command
     session: SessionId | None = None  #: None begins a new session
-    agent: str | None = None  #: which agent it is, if it was asked for by its name
+    id: PodId | None = None  #: None gives it one
+    agent: str | None = None  #: which agent it is, if it is one that is known
+    arguments: tuple[str, ...] | None = None  #: those of its command that a person gave, where we have added others
+    environment: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  #: variables for this agent alone, not for pods that it starts
+    files: Mapping[str, str] = field(default_factory=dict[str, str])  #: for its folder ``agent``, by their paths there
+    conversation: str | None = None  #: the id of the agent's conversation, where it is chosen
+    type_when_ready: str | None = None  #: what is to be typed once it waits for its first prompt
     repository: str | None = None  #: what its worktree was made of
     branch: str | None = None
     worktree: str | None = None  #: the worktree's name
@@ -58,6 +66,7 @@ def check_size(cols: int, rows: int) -> None:
 def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Mapping[str, str]) -> Pod:
     """Start a pod and return when its agent runs. StartFailed and its kin leave nothing behind."""
     check_size(request.cols, request.rows)
+    environ = person_environment(environ) | dict(request.environment)
     _check_command(request, environ)
     with home.changing():
         if request.name is not None:
@@ -70,9 +79,14 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
         environ = {name: value for name, value in environ.items() if name != ARGV_VARIABLE}
         if argv != list(request.argv):
             environ[ARGV_VARIABLE] = json.dumps(request.argv)
-        pod_id = new_pod_id()
+        if request.type_when_ready is not None and hide_in(secrets, request.type_when_ready) != request.type_when_ready:
+            raise StartFailed(
+                "the prompt holds a secret, and would be kept", hint="send it: scrubjay send POD … --enter"
+            )
+        pod_id = request.id or new_pod_id()
         folder = home.make_folder(pod_id)
         try:
+            _write_files(folder / "agent", request.files)
             write_facts(
                 folder / "pod.json",
                 id=pod_id,
@@ -86,6 +100,10 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
                 created=SystemClock().wall_us(),
                 host=socket.gethostname(),
                 agent=request.agent,
+                arguments=None if request.arguments is None else [hide_in(secrets, word) for word in request.arguments],
+                conversation=request.conversation,
+                type_when_ready=request.type_when_ready,
+                set=sorted(request.environment) or None,
                 repository=request.repository,
                 branch=request.branch,
                 worktree=request.worktree,
@@ -103,6 +121,14 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
     pod = read_pod(folder)
     assert pod is not None
     return pod
+
+
+def _write_files(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def _check_command(request: StartRequest, environ: Mapping[str, str]) -> None:

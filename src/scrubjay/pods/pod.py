@@ -42,6 +42,9 @@ class Pod:
     imported: bool
     size: tuple[int, int] = DEFAULT_SIZE  #: columns and rows it began with
     agent: str | None = None
+    arguments: tuple[str, ...] | None = None  #: those that a person gave to an agent that was started by its name
+    chosen_conversation: str | None = None  #: the id its conversation was given when it was started
+    type_when_ready: str | None = None  #: what is to be typed once it waits for its first prompt
     repository: str | None = None
     branch: str | None = None
     worktree: str | None = None
@@ -55,6 +58,15 @@ class Pod:
     def has_ended(self) -> bool:
         """Whether it came to its end in good order, or never ran."""
         return self.imported or (self.folder / "end.json").exists()
+
+    @property
+    def conversation(self) -> str | None:
+        """The id of its agent's conversation, if it is known: the agent may have begun another since its start."""
+        try:
+            told = decode_json((self.folder / "conversation.json").read_bytes())
+        except OSError:
+            told = Json()
+        return _text(told, "conversation") or self.chosen_conversation
 
     def tape(self) -> Tape:
         """Its tape."""
@@ -155,19 +167,21 @@ def read_pod(folder: Path) -> Pod | None:
         facts = decode_json((folder / "pod.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    argv = facts.get("argv")
     created, cols, rows = facts.get("created"), facts.get("cols"), facts.get("rows")
     return Pod(
         folder=folder,
         id=PodId(folder.name),
         name=PodName(str(facts.get("name", folder.name))),
         session=SessionId(str(facts.get("session", ""))),
-        argv=tuple(str(word) for word in cast(list[object], argv)) if isinstance(argv, list) else (),
+        argv=_words(facts, "argv") or (),
         cwd=str(facts.get("cwd", "")),
         created_us=created if isinstance(created, int) else 0,
         imported=facts.get("imported") is True,
         size=(cols, rows) if isinstance(cols, int) and isinstance(rows, int) else DEFAULT_SIZE,
         agent=_text(facts, "agent"),
+        arguments=_words(facts, "arguments"),
+        chosen_conversation=_text(facts, "conversation"),
+        type_when_ready=_text(facts, "type_when_ready"),
         repository=_text(facts, "repository"),
         branch=_text(facts, "branch"),
         worktree=_text(facts, "worktree"),
@@ -177,6 +191,11 @@ def read_pod(folder: Path) -> Pod | None:
 def _text(facts: Json, name: str) -> str | None:
     value = facts.get(name)
     return value if isinstance(value, str) else None
+
+
+def _words(facts: Json, name: str) -> tuple[str, ...] | None:
+    value = facts.get(name)
+    return tuple(str(word) for word in cast(list[object], value)) if isinstance(value, list) else None
 
 
 def write_facts(path: Path, **facts: object) -> None:

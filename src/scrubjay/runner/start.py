@@ -5,27 +5,39 @@ The runner does so for a server, and the command line by itself where there is n
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import sys
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from scrubjay.errors import BadInput, ScrubjayError
-from scrubjay.ids import PodName, parse_pod_name, parse_session_id, suggest_pod_name
+import scrubjay
+from scrubjay.agents.launch import Launch, Place, launch_agent, launch_command
+from scrubjay.agents.library import Library
+from scrubjay.agents.manifest import Manifest
+from scrubjay.errors import BadInput, ScrubjayError, StartFailed
+from scrubjay.ids import PodId, PodName, new_pod_id, parse_pod_name, parse_session_id, suggest_pod_name
+from scrubjay.keeper.environment import person_environment
 from scrubjay.pods.home import Home
 from scrubjay.pods.launch import StartRequest, check_command, check_size, start_pod
 from scrubjay.pods.pod import Pod
-from scrubjay.runner.agents import agent_command
 from scrubjay.runner.worktrees import Worktree, Worktrees
 from scrubjay.settings import Settings
 from scrubjay.wire.messages import Start
+
+_HOOK = Path(scrubjay.__file__).parent / "hook.py"
 
 
 def start(request: Start, *, home: Home, worktrees: Worktrees, settings: Settings, environ: Mapping[str, str]) -> Pod:
     """Start it and return when its agent runs; a ScrubjayError says why not, and then nothing is left behind."""
     check_size(request.cols, request.rows)
-    argv = _argv(request)
+    environ = person_environment(environ) | _check_environment(request.environment)
+    pod_id = new_pod_id()
+    launch = _launch(request, Library(settings.agents), home, pod_id, environ)
     if request.repository is None and (request.branch is not None or request.base is not None):
         raise BadInput("a branch was given, but no repository", hint="give --repo PATH or URL as well")
-    environ = dict(environ) | _check_environment(request.environment)
     if request.name is not None:
         name = parse_pod_name(request.name)
         home.require_free(name)
@@ -33,21 +45,27 @@ def start(request: Start, *, home: Home, worktrees: Worktrees, settings: Setting
         name = None  # given in the moment it is started, so that of many at once each has its own
     else:
         taken = {str(name) for name in home.living_names()} | {str(tree.name) for tree in worktrees.list()}
-        name = suggest_pod_name(request.agent or Path(argv[0]).name, taken)
-    if request.repository is not None and ("/" not in argv[0] or argv[0].startswith("/")):
-        check_command(argv, Path("/"), environ)  # before there is a worktree to take back
+        name = suggest_pod_name(request.agent or Path(launch.argv[0]).name, taken)
+    if request.repository is not None and ("/" not in launch.argv[0] or launch.argv[0].startswith("/")):
+        check_command(launch.argv, Path("/"), environ)  # before there is a worktree to take back
     worktree = _make_worktree(worktrees, name, request)
     try:
         return start_pod(
             home,
             StartRequest(
-                argv=argv,
+                argv=launch.argv,
                 cwd=_cwd(request, worktree),
                 cols=request.cols,
                 rows=request.rows,
                 name=name,
                 session=parse_session_id(request.session) if request.session is not None else None,
-                agent=request.agent,
+                id=pod_id,
+                agent=launch.agent,
+                arguments=launch.arguments,
+                environment=launch.environment,
+                files=launch.files,
+                conversation=launch.conversation,
+                type_when_ready=launch.type_when_ready,
                 repository=worktree.repository if worktree is not None else None,
                 branch=worktree.branch if worktree is not None else None,
                 worktree=worktree.name if worktree is not None else None,
@@ -61,17 +79,47 @@ def start(request: Start, *, home: Home, worktrees: Worktrees, settings: Setting
         raise
 
 
-def _argv(request: Start) -> tuple[str, ...]:
+def _launch(request: Start, library: Library, home: Home, pod: PodId, environ: Mapping[str, str]) -> Launch:
+    """What to run."""
+    prompt = _check_prompt(request.prompt)
     if request.agent is not None:
-        return (*agent_command(request.agent, request.prompt), *request.argv)
+        manifest = library.find(request.agent)
+        _require_program(manifest, environ)
+        place = _place(manifest, home, pod, environ)
+        return launch_agent(manifest, place, arguments=request.argv, prompt=prompt, new_conversation=str(uuid.uuid4()))
     if not request.argv:
         raise BadInput("there is nothing to run", hint="give a command, or an agent's name")
-    if request.prompt is not None:
+    if prompt is not None:
         raise BadInput(
             f"nobody knows how to give {request.argv[0]!r} a prompt",
             hint="give --agent NAME instead of a command, or send the prompt with 'scrubjay send'",
         )
-    return request.argv
+    recognised = library.recognise(request.argv[0])
+    if recognised is None:
+        return Launch(request.argv)
+    manifest = library.find(recognised)
+    return launch_command(manifest, _place(manifest, home, pod, environ), request.argv)
+
+
+def _place(manifest: Manifest, home: Home, pod: PodId, environ: Mapping[str, str]) -> Place:
+    return Place(
+        folder=str(home.folder_of(pod) / "agent"),
+        # The same in every pod, which the hook finds by its environment: agents remember which hooks are trusted.
+        hook=shlex.join([sys.executable, "-I", "-S", str(_HOOK), manifest.name]),
+        environ=environ,
+    )
+
+
+def _check_prompt(prompt: str | None) -> str | None:
+    if prompt is not None and (not prompt.strip() or "\0" in prompt):
+        raise BadInput("the prompt says nothing", hint="give --prompt some text, or leave it out")
+    return prompt
+
+
+def _require_program(manifest: Manifest, environ: Mapping[str, str]) -> None:
+    if shutil.which(manifest.program, path=environ.get("PATH", os.defpath)) is None:
+        hint = f"install it with: {manifest.install}" if manifest.install is not None else f"see {manifest.source}"
+        raise StartFailed(f"{manifest.title} is not here: there is no {manifest.program!r} on the PATH", hint=hint)
 
 
 def _check_environment(environment: dict[str, str]) -> dict[str, str]:

@@ -70,6 +70,7 @@ class Tended:
         self._stopped_by: str | None = None
         self._stopped_at = 0
         self._since_us = pod.created_us
+        self._conversation = pod.conversation
         self._hung_up = asyncio.Event()
 
     def report(self) -> PodReport:
@@ -87,6 +88,7 @@ class Tended:
             process=self._process,
             since_us=self._since_us,
             agent=pod.agent,
+            conversation=self._conversation,
             repository=_showable(pod.repository),
             branch=_showable(pod.branch),
             worktree=pod.worktree,
@@ -230,6 +232,8 @@ class Tended:
             elif record.kind == Kind.RESIZE:
                 self.size = record.size()
                 self._household.pod_changed(self)
+            elif record.kind == Kind.EVENT:
+                self._note_conversation(record)
         self._household.records_added(self, records)
 
     def _note_signal(self, record: Record) -> None:
@@ -237,6 +241,12 @@ class Tended:
         author = noted.get("author")
         if noted.get("signal") in _ENDING_SIGNALS and isinstance(author, str):
             self._stopped_by, self._stopped_at = author, record.at
+
+    def _note_conversation(self, record: Record) -> None:
+        told = record.json().get("conversation")
+        if isinstance(told, str) and told != self._conversation:
+            self._conversation = told
+            self._household.pod_changed(self)
 
     def tape_sealed(self, offset: int) -> None:  # noqa: ARG002
         """What was asked for is in sealed files already; what is missing here is read from them when it is wanted."""

@@ -47,6 +47,7 @@ class PodReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     process: Process
     since_us: int  #: when it became so
     agent: str | None = None
+    conversation: str | None = None  #: the id of its agent's conversation, as far as it is known
     repository: str | None = None
     branch: str | None = None
     worktree: str | None = None

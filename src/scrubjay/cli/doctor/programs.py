@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import scrubjay
+from scrubjay.agents.library import Library
 from scrubjay.cli.doctor.finding import Finding, ok, problem, warning
-from scrubjay.errors import EngineUnavailable
+from scrubjay.errors import BadManifest, EngineUnavailable
 
 _AGENT_WITHIN_S = 5.0
 _GIT_MIN = (2, 34)
@@ -134,13 +135,17 @@ def _after(version: tuple[int, int, int]) -> tuple[int, int, int]:
     return (*version[:2], version[2] + 1)
 
 
-def check_agent(name: str) -> Finding | None:
-    """The version of an agent; None if it is not here."""
-    path = shutil.which(name)
+def check_agent(library: Library, name: str) -> Finding | None:
+    """The version of an agent, or what is wrong with its manifest; None if it is not here."""
+    try:
+        program = library.find(name).program
+    except BadManifest as error:
+        return problem(name, str(error), error.hint or "")
+    path = shutil.which(program)
     if path is None:
         return None
     answer = ask([path, "--version"], timeout_s=_AGENT_WITHIN_S)
-    remedy = f"try: {name} --version"
+    remedy = f"try: {program} --version"
     if answer is None:
         return warning(name, f"{path} did not answer within {_AGENT_WITHIN_S:g} s", remedy)
     version = _VERSION.search(answer.output)
