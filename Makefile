@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Filling a small disk needs a mount; where we are not root, a user namespace lends us one.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo unshare --map-root-user --mount)
 
-.PHONY: demo test check bench chaos clean
+.PHONY: demo test test-agents check bench chaos clean
 
 $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Scrubjay needs Python 3.11 or newer; call make with PYTHON=python3.12 or so" >&2; exit 1; }
@@ -20,8 +20,13 @@ demo: $(VENV)/installed  ## run a small fleet of scripted agents, look at it, ch
 
 test: $(VENV)/installed  ## everything that must hold, at the size of a pull request
 	@scripts/install-test-tools
-	@$(AS_ROOT) $(BIN)/pytest -n 2 --dist loadfile -m "not alone"
+	@scripts/install-agents
+	@$(AS_ROOT) $(BIN)/pytest -n 2 --dist loadfile -m "not alone and not agents"
 	@$(AS_ROOT) $(BIN)/pytest -m alone
+
+test-agents: $(VENV)/installed  ## real agents, each of which must be there, with a stub for the model
+	@scripts/install-agents
+	@SCRUBJAY_AGENTS=required $(BIN)/pytest tests/real_agents $(ARGS)
 
 check: $(VENV)/installed  ## style and types
 	@$(BIN)/ruff check
@@ -37,4 +42,4 @@ chaos: $(VENV)/installed  ## the same promises at nightly size
 	@SCRUBJAY_TIER=N $(AS_ROOT) $(BIN)/pytest --timeout=3600 tests/chaos tests/tape tests/keeper tests/replay tests/screen tests/store tests/wire
 
 clean:
-	@rm -rf $(VENV) .venv-peers .pytest_cache .ruff_cache .hypothesis benchmarks/results
+	@rm -rf $(VENV) .venv-peers .agents .pytest_cache .ruff_cache .hypothesis benchmarks/results

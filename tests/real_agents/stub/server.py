@@ -76,7 +76,7 @@ class Stub:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         app = Starlette(routes=[Route("/{path:path}", self._serve, methods=["GET", "POST"])])
-        config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=0)
+        config = uvicorn.Config(app, log_config=None, lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
 

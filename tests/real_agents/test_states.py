@@ -1,0 +1,66 @@
+"""What becomes of a turn otherwise: an error, a question, an interruption."""
+
+from __future__ import annotations
+
+import pytest
+
+from real_agents.station import Station
+from real_agents.stub.script import Answer, Failure, Question
+
+pytestmark = pytest.mark.agents
+
+_LONG = "This goes on for a while, and nobody needs to read it. " * 20
+
+
+def test_an_agent_without_a_prompt_is_idle_and_takes_one_later(station: Station) -> None:
+    station.stub.plan(Answer("Good day.", over_s=2))
+
+    pod = station.run()
+    pod.wait_until("idle")
+    pod.say("hello agent")
+    pod.wait_until_it_shows("Good day.")
+
+    pod.wait_until("idle")
+
+
+def test_an_error_is_seen_and_the_agent_goes_on_after_it(station: Station) -> None:
+    station.stub.plan_forever(Failure(400, "the stub refuses"))
+
+    pod = station.run(prompt="this will fail")
+    station.stub.wait_for_turn("this will fail")
+    pod.wait_until_it_shows("the stub refuses")
+    pod.wait_until("idle")
+    assert pod.look()["state"] == "running"
+
+    station.stub.plan_forever(Answer("It works again."))
+    pod.say("try once more")
+    pod.wait_until_it_shows("It works again.")
+    pod.wait_until("idle")
+
+
+def test_a_question_to_the_person_is_seen(station: Station) -> None:
+    if not station.agent.choose:
+        pytest.skip(f"{station.agent.name} has no tool for questions")
+    station.stub.plan(
+        Answer("One thing first.", call=Question("Which colour shall it be?", ("Red", "Blue"))), Answer("Noted.")
+    )
+
+    pod = station.run(prompt="ask me something")
+    pod.wait_until("waiting", "person:question")
+    assert "Which colour" in pod.screen()
+
+    pod.press(*station.agent.choose)
+    pod.wait_until_it_shows("Noted.")
+    pod.wait_until("idle")
+
+
+def test_an_interrupted_turn_is_over(station: Station) -> None:
+    station.stub.plan(Answer(_LONG, over_s=60))
+
+    pod = station.run(prompt="write something long")
+    turn = station.stub.wait_for_turn("write something long")
+    pod.wait_until("executing")
+    pod.wait_until_it_shows("nobody needs")
+    pod.press_until(station.agent.interrupt, lambda: turn.abandoned, "the turn ends")
+
+    pod.wait_until("idle")
