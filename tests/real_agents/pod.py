@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from real_agents.stub.server import Request
+
 if TYPE_CHECKING:
     from real_agents.station import Station
 
 _Value = TypeVar("_Value")
 
-WITHIN_S = 40.0  # opencode takes 25 s to its first request on a busy machine
+WITHIN_S = 30.0
+FIRST_TURN_S = 60.0  # opencode takes 25 s to its first request on a busy machine
 _AGAIN_S = 3.0  # a key that nothing came of by then was swallowed
 
 
@@ -49,7 +52,11 @@ class AgentPod:
 
     def wait_until_exited(self, *, within_s: float = WITHIN_S) -> dict[str, Any]:
         """Wait for its end; what ps says then."""
-        return self.wait_for(lambda: (pod := self.look())["state"] == "exited" and pod, "it ends", within_s=within_s)
+        return self.wait_for(self._ended, "it ends", within_s=within_s)
+
+    def wait_for_turn(self, heard: str) -> Request:
+        """Wait until the model is asked for a turn with this text in the conversation."""
+        return self.wait_for(lambda: self._turn(heard), f"the model hears {heard!r}", within_s=FIRST_TURN_S)
 
     def wait_for(self, condition: Callable[[], _Value | None], what: str, *, within_s: float = WITHIN_S) -> _Value:
         """Wait until something holds."""
@@ -76,13 +83,12 @@ class AgentPod:
                 time.sleep(0.1)
             assert time.monotonic() < deadline, self._describe(f"{keys} did nothing: {what}")
 
-    def say(self, text: str) -> None:
-        """Type a prompt and see it arrive at the model."""
+    def say(self, text: str) -> Request:
+        """Type a prompt and see it arrive at the model; the turn it asks for."""
         self.station("send", self.id, text)
         # An Enter right behind a paste is a new line to some.
         self.wait_until_it_shows(text[-14:])
-        heard = lambda: any(turn.heard(text) for turn in self.station.stub.turns)  # noqa: E731
-        self.press_until(("enter",), heard, f"the model hears {text!r}")
+        return self.press_until(("enter",), lambda: self._turn(text), f"the model hears {text!r}")
 
     def approve(self) -> None:
         """Let the agent do what it asks for."""
@@ -90,8 +96,14 @@ class AgentPod:
 
     def leave(self) -> dict[str, Any]:
         """End the agent as a person does; what ps says then."""
-        ended = lambda: (pod := self.look())["state"] == "exited" and pod  # noqa: E731
-        return self.press_until(self.station.agent.leave, ended, "it ends")
+        return self.press_until(self.station.agent.leave, self._ended, "it ends")
+
+    def _ended(self) -> dict[str, Any] | None:
+        pod = self.look()
+        return pod if pod["state"] == "exited" else None
+
+    def _turn(self, heard: str) -> Request | None:
+        return next((turn for turn in self.station.stub.turns if turn.heard(heard)), None)
 
     def _describe(self, problem: str) -> str:
         seen = json.dumps(self.look(), indent=2)

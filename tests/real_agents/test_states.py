@@ -27,10 +27,9 @@ def test_an_error_is_seen_and_the_agent_goes_on_after_it(station: Station) -> No
     station.stub.plan_forever(Failure(400, "the stub refuses"))
 
     pod = station.run(prompt="this will fail")
-    station.stub.wait_for_turn("this will fail")
+    pod.wait_for_turn("this will fail")
     pod.wait_until_it_shows("the stub refuses")
-    pod.wait_until("idle")
-    assert pod.look()["state"] == "running"
+    assert pod.wait_until("idle")["problem"]
 
     station.stub.plan_forever(Answer("It works again."))
     pod.say("try once more")
@@ -46,6 +45,7 @@ def test_a_question_to_the_person_is_seen(station: Station) -> None:
     )
 
     pod = station.run(prompt="ask me something")
+    pod.wait_for_turn("ask me something")
     pod.wait_until("waiting", "person:question")
     assert "Which colour" in pod.screen()
 
@@ -58,7 +58,7 @@ def test_an_interrupted_turn_is_over(station: Station) -> None:
     station.stub.plan(Answer(_LONG, over_s=60))
 
     pod = station.run(prompt="write something long")
-    turn = station.stub.wait_for_turn("write something long")
+    turn = pod.wait_for_turn("write something long")
     pod.wait_until("executing")
     pod.wait_until_it_shows("nobody needs")
     pod.press_until(station.agent.interrupt, lambda: turn.abandoned, "the turn ends")

@@ -15,7 +15,7 @@ def test_a_turn_is_seen_as_it_happens(station: Station) -> None:
     pod = station.run(prompt=prompt)
     assert pod.look()["state"] == "running"
 
-    turn = station.stub.wait_for_turn(prompt)
+    turn = pod.wait_for_turn(prompt)
     pod.wait_until("executing")
     assert not turn.answered
 

@@ -105,14 +105,6 @@ class Stub:
         """The requests that took a step."""
         return [request for request in self.requests if request.is_turn]
 
-    def wait_for_turn(self, heard: str, *, within_s: float = 60) -> Request:
-        """Wait until a turn is asked for that has this text in its conversation."""
-        return eventually(
-            lambda: next((turn for turn in self.turns if turn.heard(heard)), None),
-            f"the model hears {heard!r}; it heard {[turn.conversation[-1:] for turn in self.turns]}",
-            within_s=within_s,
-        )
-
     async def _serve(self, http: HttpRequest) -> Response:
         path = http.url.path
         for end, fact in _FACTS.items():
