@@ -3,7 +3,7 @@
 Agents run this from their own hooks, many times a turn, and wait for it. So it starts as the keeper does
 (``python -I -S …/hook.py``), loads next to nothing, gives up after a second, prints nothing and never fails: an agent
 that is in no pod, or whose keeper is gone, does not notice that there is a hook. What happened comes as JSON on
-standard input or as the last argument; or there is only the name of an EVENT.
+standard input, or as the last argument; where it does not say so itself, the argument names the EVENT.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 # What agents call the same thing; the first that is there counts.
 _FIELDS = {
     "event": ("hook_event_name", "event", "type"),
-    "tool": ("tool_name", "tool"),
+    "tool": ("tool_name", "toolName", "tool"),
     "kind": ("notification_type", "kind", "source", "reason", "trigger"),
     "message": ("message",),
     "error": ("error", "error_type"),
     "conversation": ("session_id", "sessionId", "sessionID", "thread-id", "conversation"),
-    "transcript": ("transcript_path",),
+    "transcript": ("transcript_path", "transcriptPath"),
 }
 
 
@@ -107,10 +107,11 @@ def _is_word(value: object) -> bool:
 
 
 def _read_event(arguments: list[str]) -> Json:
-    if not arguments:
-        return _decode(_read_input())
-    last = arguments[-1]
-    return _decode(last.encode("utf-8", "replace")) if last.startswith("{") else {"event": last}
+    last = arguments[-1] if arguments else ""
+    if last.startswith("{"):
+        return _decode(last.encode("utf-8", "replace"))
+    told = _decode(_read_input())
+    return told | {"hook_event_name": last} if last else told
 
 
 def _read_input() -> bytes:
@@ -128,7 +129,7 @@ def _read_input() -> bytes:
 
 
 def _decode(data: bytes) -> Json:
-    told = json.loads(data)
+    told: object = json.loads(data) if data.strip() else None
     return told if isinstance(told, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 

@@ -60,7 +60,8 @@ def launch_agent(
     if start.conversation is not None and not _is_given(manifest, arguments):
         chosen = new_conversation
     passed = start.conversation if chosen is not None and start.conversation is not None else ()
-    return _launch(manifest, place, passed, arguments, prompt, conversation=chosen)
+    typed = prompt is not None and start.prompt_when == "ready"
+    return _launch(manifest, place, passed, arguments, prompt, typed=typed, conversation=chosen)
 
 
 def resume_agent(
@@ -70,7 +71,10 @@ def resume_agent(
     if manifest.resume is None:
         raise BadInput(f"{manifest.title} cannot go on with a conversation", hint="start it anew")
     arguments = () if _begins_no_conversation(manifest, arguments) else _without_given(manifest, arguments)
-    return _launch(manifest, place, manifest.resume, arguments, prompt, conversation=conversation)
+    typed = prompt is not None and manifest.resume.prompt_when == "ready"
+    return _launch(
+        manifest, place, manifest.resume.arguments, arguments, prompt, typed=typed, conversation=conversation
+    )
 
 
 def launch_command(manifest: Manifest, place: Place, argv: tuple[str, ...]) -> Launch:
@@ -96,17 +100,17 @@ def _launch(
     arguments: tuple[str, ...],
     prompt: str | None,
     *,
+    typed: bool,
     conversation: str | None,
 ) -> Launch:
     start = manifest.start
-    typed = prompt if start.prompt_when == "ready" else None
-    if prompt is not None and typed is None and start.prompt is None:
+    if prompt is not None and not typed and start.prompt is None:
         raise BadInput(
             f"{manifest.title} takes no first prompt", hint="send it when it is ready: scrubjay send POD … --enter"
         )
     expand = _Expansion(place, manifest, conversation=conversation, prompt=_as_argument(manifest, prompt))
     added = expand.registrations
-    told = start.prompt if prompt is not None and typed is None and start.prompt is not None else ()
+    told = start.prompt if prompt is not None and not typed and start.prompt is not None else ()
     options = (*start.options, *(word for each in added for word in each.options), *conversing)
     return Launch(
         # The prompt before a person's own arguments, for some of their options take all words that follow; and ours
@@ -117,7 +121,7 @@ def _launch(
         environment=expand.environment(manifest.environment, *(each.environment for each in added)),
         files=expand.files(always=True),
         conversation=conversation,
-        type_when_ready=typed,
+        type_when_ready=prompt if typed else None,
     )
 
 

@@ -66,12 +66,8 @@ def read_manifest(path: Path) -> Manifest:
     from scrubjay.agents.manifest import is_agent_name, parse_manifest
 
     if not is_agent_name(path.stem):
-        raise BadManifest(
-            str(path),
-            None,
-            f"{path.stem!r} cannot be the name of an agent",
-            hint="use a-z, 0-9, '-' and '_' for the file",
-        )
+        hint = "name the file with a-z, 0-9, '-' and '_'"
+        raise BadManifest(str(path), None, f"{path.stem!r} cannot be an agent's name", hint=hint)
     try:
         values = tomllib.loads(path.read_bytes().decode())
     except OSError as error:

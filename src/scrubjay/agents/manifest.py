@@ -47,6 +47,14 @@ class ConversationRules:
 
 
 @dataclass(frozen=True, slots=True)
+class ResumeRules:
+    """How it goes on with a conversation."""
+
+    arguments: tuple[str, ...]
+    prompt_when: PromptWhen = "start"
+
+
+@dataclass(frozen=True, slots=True)
 class Registration:
     """How something is made known to it, for one pod only."""
 
@@ -74,7 +82,7 @@ class Manifest:
     start: StartRules
     install: str | None = None  #: the command that installs it
     conversation: ConversationRules = ConversationRules()
-    resume: tuple[str, ...] | None = None  #: arguments that go on with a conversation
+    resume: ResumeRules | None = None
     hooks: Registration | None = None
     mcp: Registration | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -106,7 +114,7 @@ def parse_manifest(name: str, values: Mapping[str, object], source: str) -> Mani
             known=conversation.choice("known", get_args(Known), default="never"),
             given_by=frozenset(conversation.words("given_by")),
         ),
-        resume=_parse_resume(top),
+        resume=_parse_resume(top, start),
         hooks=_parse_registration(top, "hooks"),
         mcp=_parse_registration(top, "mcp"),
         environment=top.variables("environment"),
@@ -135,15 +143,17 @@ def _parse_start(start: _Table) -> StartRules:
     return rules
 
 
-def _parse_resume(top: _Table) -> tuple[str, ...] | None:
+def _parse_resume(top: _Table, start: _Table) -> ResumeRules | None:
     if not top.has("resume"):
         return None
     resume = top.table("resume")
     arguments = resume.words("arguments")
     if not arguments:
         raise resume.bad("arguments", "is missing", hint='write arguments = ["--resume", "{conversation}"]')
+    at_start = start.choice("prompt_when", get_args(PromptWhen), default="start")
+    rules = ResumeRules(arguments, resume.choice("prompt_when", get_args(PromptWhen), default=at_start))
     resume.refuse_others()
-    return arguments
+    return rules
 
 
 def _parse_registration(top: _Table, name: str) -> Registration | None:

@@ -126,7 +126,8 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
 def _write_files(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         path = folder / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for above in reversed(path.relative_to(folder.parent).parents[:-1]):
+            (folder.parent / above).mkdir(mode=0o700, exist_ok=True)  # one by one: parents=True would make them public
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
 

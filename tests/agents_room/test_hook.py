@@ -1,0 +1,333 @@
+"""Agents report through their hooks: onto the tape, once, masked, at any time; and never to an agent's harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import scrubjay
+from chaos.fleet import Fleet, Member
+from chaos.machine import eventually, kill
+from scrubjay import hook
+from scrubjay.errors import KeeperRefused
+from scrubjay.keeper import environment, events
+from scrubjay.keeper.events import BadEvent, HookEvents
+from scrubjay.pods.pod import read_pod
+from scrubjay.tape.format import Kind
+from scrubjay.tape.record import Json
+
+_HOOK = [sys.executable, "-I", "-S", str(Path(scrubjay.__file__).parent / "hook.py")]
+_SCRUBJAY = Path(sys.executable).parent / "scrubjay"
+_ID = "5e0b7e0c-3b8a-4a83-9d0a-0123456789ab"
+
+
+def _run(argv: list[str], told: object = None, folder: Path | str | None = None) -> None:
+    environ = {"PATH": os.environ["PATH"]}
+    if folder is not None:
+        environ["SCRUBJAY_POD_FOLDER"] = str(folder)
+    data = told if isinstance(told, bytes) else json.dumps(told).encode() if told is not None else b""
+    done = subprocess.run(argv, input=data, env=environ, capture_output=True, timeout=20, check=False)
+    assert done.returncode == 0
+    assert done.stdout == b""
+    assert done.stderr == b""
+
+
+def _report(member: Member, told: object, *, source: str = "claude", more: tuple[str, ...] = ()) -> None:
+    _run([*_HOOK, source, *more], told, member.pod.folder)
+
+
+def _events(member: Member) -> list[Json]:
+    return [event for record in member.records(Kind.EVENT) if "source" in (event := record.json())]
+
+
+def _await_events(member: Member, count: int) -> list[Json]:
+    eventually(lambda: len(_events(member)) >= count, f"{count} events are on the tape", within_s=10)
+    return _events(member)
+
+
+def test_what_an_agent_reports_is_on_the_tape(fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+
+    _report(
+        member,
+        {
+            "hook_event_name": "PermissionRequest",
+            "tool_name": "Bash",
+            "tool_input": {"command": "rm -rf /"},
+            "session_id": _ID,
+            "transcript_path": "/home/ann/t.jsonl",
+            "prompt": "not worth keeping",
+        },
+    )
+    _report(member, {"hook_event_name": "Stop", "session_id": _ID})
+
+    assert _await_events(member, 2) == [
+        {
+            "event": "PermissionRequest",
+            "source": "claude",
+            "seq": 1,
+            "tool": "Bash",
+            "conversation": _ID,
+            "transcript": "/home/ann/t.jsonl",
+        },
+        {"event": "Stop", "source": "claude", "seq": 2, "conversation": _ID},
+    ]
+
+
+def test_the_command_line_reports_too(fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+
+    _run([str(_SCRUBJAY), "hook", "mine", "turn-ended"], folder=member.pod.folder)
+    _run(
+        [str(_SCRUBJAY), "hook", "mine", '{"type": "agent-turn-complete", "thread-id": "abc"}'],
+        folder=member.pod.folder,
+    )
+
+    first, second = _await_events(member, 2)
+    assert first == {"event": "turn-ended", "source": "mine", "seq": 1}
+    assert (second["event"], second["conversation"]) == ("agent-turn-complete", "abc")
+
+
+def test_an_agent_in_a_pod_finds_its_keeper_by_its_environment(fleet: Fleet) -> None:
+    line = f"""echo '{{"hook_event_name": "Stop"}}' | {" ".join(_HOOK)} claude; sleep 60"""
+
+    member = fleet.start("m", "sh", "-c", line)
+
+    assert _await_events(member, 1)[0]["event"] == "Stop"
+
+
+def test_the_terminal_of_an_agent_is_not_read_from(fleet: Fleet) -> None:
+    member = fleet.start("m", "sh", "-c", f"{' '.join(_HOOK)} aider notification; cat")
+    _await_events(member, 1)
+
+    with member.pod.connect() as keeper:
+        keeper.ask({"do": "write", "author": "test"}, b"for the agent\r")
+
+    eventually(lambda: member.output().count(b"for the agent") == 2, "it has read what was typed", within_s=10)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b"",
+        b"nonsense",
+        b"[1, 2]",
+        b"{}",
+        b'{"hook_event_name": 7}',
+        b'{"hook_event_name": "two words"}',
+        b'{"hook_event_name": "../x"}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        json.dumps({"hook_event_name": "x" * 1000}).encode(),
+    ],
+)
+def test_nonsense_is_neither_recorded_nor_complained_of(fleet: Fleet, told: bytes) -> None:
+    member = fleet.start("m", "cat")
+
+    _report(member, told)
+    _report(member, {"hook_event_name": "Stop"})
+
+    assert [event["event"] for event in _await_events(member, 1)] == ["Stop"]
+
+
+def test_outside_a_pod_nothing_happens_and_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pod.json").write_text("{}")
+    for folder in (None, tmp_path / "gone", tmp_path, "", "/dev/null"):
+        began = time.monotonic()
+        _run([*_HOOK, "claude"], {"hook_event_name": "Stop", "session_id": _ID}, folder)
+        assert time.monotonic() - began < 1.5
+    _run(_HOOK, {"hook_event_name": "Stop"}, tmp_path)
+    _run([*_HOOK, "../x"], {"hook_event_name": "Stop"}, tmp_path)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pod.json"]
+
+
+def test_when_the_keeper_is_gone_nothing_happens(fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+    kill(member.keeper_pid)
+    eventually(lambda: not member.pod.alive, "the keeper is gone", within_s=10)
+
+    _report(member, {"hook_event_name": "Stop", "session_id": _ID})
+
+    assert _events(member) == []
+    assert member.pod.conversation is None
+
+
+def test_an_input_that_never_ends_is_given_up(fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+    reader, writer = os.pipe()
+    environ = {"PATH": os.environ["PATH"], "SCRUBJAY_POD_FOLDER": str(member.pod.folder)}
+    try:
+        began = time.monotonic()
+        subprocess.run([*_HOOK, "mine", "told"], stdin=reader, env=environ, timeout=20, check=True)
+        assert time.monotonic() - began < 5
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+    assert _await_events(member, 1)[0]["event"] == "told"
+
+
+def test_many_at_once_have_numbers_of_their_own(fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+
+    def report(number: int) -> None:
+        _report(member, {"hook_event_name": "PreToolUse"}, source="one" if number % 2 else "other")
+
+    with ThreadPoolExecutor(8) as agents:
+        list(agents.map(report, range(40)))
+
+    found = _await_events(member, 40)
+    for source in ("one", "other"):
+        assert sorted(int(str(event["seq"])) for event in found if event["source"] == source) == list(range(1, 21))
+
+
+def test_secrets_are_masked_before_anything_is_cut_off(fleet: Fleet) -> None:
+    secret = "sk-ant-" + "Q7w9" * 12
+    fleet.settings |= {"MY_API_KEY": secret}
+    member = fleet.start("m", "cat")
+
+    _report(
+        member, {"hook_event_name": "Notification", "message": f"{'x' * 470} key {secret} and so on", "kind": secret}
+    )
+    _report(
+        member, {"hook_event_name": "StopFailure", "error": {"name": "APIError", "data": {"message": f"{secret}!"}}}
+    )
+
+    first, second = _await_events(member, 2)
+    kept = json.dumps([first, second])
+    assert "Q7w9" not in kept
+    assert len(str(first["message"])) == 500
+    assert "•" in str(second["error"]) or "*" in str(second["error"])
+    assert str(second["error"]).endswith("!")
+    assert secret not in "".join(path.read_text("latin-1") for path in member.pod.folder.rglob("*") if path.is_file())
+
+
+# The conversation.
+
+
+def test_the_conversation_an_agent_reports_is_known_without_a_runner(fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+    assert member.pod.conversation is None
+
+    _report(member, {"hook_event_name": "SessionStart", "session_id": _ID})
+    assert member.pod.conversation == _ID
+
+    _report(member, {"hook_event_name": "SessionStart", "session_id": "ses_another"})
+    pod = read_pod(member.pod.folder)
+    assert pod is not None
+    assert pod.conversation == "ses_another"
+    assert (member.pod.folder / "conversation.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("bad", ["--resume", "a b", "../x", "x" * 200, "", "é", "a;b", 7, None])
+def test_what_cannot_be_an_id_is_not_taken_for_one(bad: object) -> None:
+    assert "conversation" not in hook.summarise({"hook_event_name": "Stop", "session_id": bad})
+
+
+def test_an_interruption_is_told_from_a_failure() -> None:
+    told: Json = {"hook_event_name": "PostToolUseFailure", "tool_name": "Bash", "is_interrupt": True}
+
+    assert hook.summarise(told)["kind"] == "interrupt"
+
+
+# What the keeper takes.
+
+
+def test_a_report_that_comes_twice_is_recorded_once(fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+    said: Json = {"do": "event", "source": "claude", "seq": 7, "event": "Stop"}
+
+    with member.pod.connect() as keeper:
+        for meta in (said, said, said | {"source": "other"}, said | {"seq": 6}, said):
+            assert keeper.ask(meta)["ok"] is True
+
+    assert [(event["source"], event["seq"]) for event in _events(member)] == [
+        ("claude", 7),
+        ("other", 7),
+        ("claude", 6),
+    ]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"source": "two words"},
+        {"source": ""},
+        {"source": 7},
+        {"event": "x" * 65},
+        {"event": None},
+        {"seq": 0},
+        {"seq": True},
+        {"seq": 1 << 60},
+        {"seq": "1"},
+        {"message": ["x"]},
+        {"message": "x" * 5000},
+        {"tool": {"name": "x"}},
+    ],
+)
+def test_a_report_that_is_none_is_refused(bad: Json, fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+    said: Json = {"do": "event", "source": "claude", "seq": 1, "event": "Stop"}
+
+    with member.pod.connect() as keeper, pytest.raises(KeeperRefused):
+        keeper.ask(said | bad)
+
+    assert _events(member) == []
+
+
+def test_what_is_remembered_of_reports_has_a_bound() -> None:
+    reports = HookEvents(str)
+
+    for number in range(1, events.REMEMBERED + 100):
+        assert reports.take({"source": "a", "seq": number, "event": "x"}) is not None
+
+    assert reports.take({"source": "a", "seq": events.REMEMBERED + 50, "event": "x"}) is None
+    assert reports.take({"source": "a", "seq": 1, "event": "x"}) is not None  # long forgotten
+    with pytest.raises(BadEvent):
+        reports.take({})
+
+
+def test_what_a_report_cannot_say_is_not_recorded() -> None:
+    kept = HookEvents(str).take({"source": "a", "seq": 1, "event": "x", "prompt": "p", "kind": "k", "do": "event"})
+
+    assert kept == {"event": "x", "source": "a", "seq": 1, "kind": "k"}
+
+
+def test_hook_and_keeper_agree_on_where_the_pod_is() -> None:
+    assert hook.FOLDER_VARIABLE == environment.FOLDER_VARIABLE
+
+
+@pytest.mark.alone
+def test_a_hook_costs_an_agent_little(fleet: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    member = fleet.start("m", "cat")
+    told = {
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"content": "x" * 20_000},
+        "session_id": _ID,
+    }
+
+    def measure(argv: list[str], folder: Path | None) -> float:
+        took: list[float] = []
+        for _ in range(20):
+            began = time.monotonic()
+            _run(argv, told, folder)
+            took.append(1000 * (time.monotonic() - began))
+        return statistics.median(took)
+
+    inside = measure([*_HOOK, "claude"], member.pod.folder)
+    outside = measure([*_HOOK, "claude"], None)
+    typed = measure([str(_SCRUBJAY), "hook", "claude"], member.pod.folder)
+
+    with capsys.disabled():
+        print(f"\na hook takes {inside:.0f} ms in a pod, {outside:.0f} ms outside; 'scrubjay hook' {typed:.0f} ms")
+    assert inside < 200  # 30 on an idle machine
