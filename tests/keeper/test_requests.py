@@ -17,8 +17,11 @@ from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
 from tiers import sized
 
-_WORDS = ("follow", "answer", "write", "resize", "signal", "mark", "status", "nonsense")
-_FIELDS = ("id", "author", "label", "cols", "rows", "signal", "grace_ms", "from", "epoch", "answers", "at_terminal")
+_WORDS = ("follow", "answer", "write", "resize", "signal", "mark", "event", "status", "nonsense")
+_FIELDS = (
+    *("id", "author", "label", "cols", "rows", "signal", "grace_ms", "from", "epoch", "answers", "at_terminal"),
+    *("source", "seq", "event", "kind", "message"),
+)
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=50)
 _VALUES = st.recursive(
     _SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner), max_leaves=5
