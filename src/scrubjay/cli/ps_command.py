@@ -11,10 +11,12 @@ import click
 
 from scrubjay.cli.context import Context, emit, human_bytes, human_span, json_option, pass_context
 from scrubjay.errors import NotATape
+from scrubjay.fleet.process import describe_activity
 from scrubjay.pods.pod import Observation, Pod
+from scrubjay.pods.status_file import StatusFile
 from scrubjay.tape.record import Json
 
-_HEADINGS = ("NAME", "ID", "STATE", "AGE", "TAPE", "UNSYNCED", "COMMAND")
+_HEADINGS = ("NAME", "ID", "STATE", "SINCE", "AGE", "TAPE", "COMMAND")
 
 
 @click.command("ps")
@@ -70,27 +72,74 @@ def describe(pod: Pod, seen: Observation) -> Json:
         "unsynced_ms": unsynced / 1000 if isinstance(unsynced, int) else None,
         "sync_failures": live.get("sync_failures"),
         "followers": live.get("followers"),
+        "agent": pod.agent,
+        "conversation": pod.conversation,
+        **describe_activity_of(pod, seen),
     }
 
 
+def describe_activity_of(pod: Pod, seen: Observation) -> Json:
+    """What its agent does, for a program; nothing where no runner watches it."""
+    row = _activity(pod, seen) or {}
+    return {
+        "activity": row.get("activity"),
+        "waiting_for": row.get("waiting_for"),
+        "detail": row.get("detail"),
+        "problem": row.get("problem"),
+        "confidence": row.get("confidence"),
+        "since": _iso(activity_since_us(pod, row)) if row else None,
+    }
+
+
+def _activity(pod: Pod, seen: Observation) -> Json | None:
+    # A status that nobody keeps up to date would be a lie.
+    watched = seen.state == "running" and (seen.live or {}).get("answering") is True
+    return StatusFile(pod.folder).last() if watched else None
+
+
+def activity_since_us(pod: Pod, row: Json) -> int:
+    """When a status began, by the wall clock."""
+    wall_us, at = row.get("wall_us"), row.get("at")
+    return wall_us if isinstance(wall_us, int) else pod.created_us + (at if isinstance(at, int) else 0)
+
+
 def _row(pod: Pod, seen: Observation) -> tuple[str, ...]:
-    unsynced = (seen.live or {}).get("unsynced_us")
+    row = _activity(pod, seen)
+    since_us = activity_since_us(pod, row) if row is not None else None
     until = seen.ended_us / 1e6 if seen.ended_us is not None else time.time()
     return (
         pod.name,
         pod.id[:8],
-        seen.describe(),
+        describe_state(seen, row),
+        human_span(time.time() - since_us / 1e6) if since_us is not None else "-",
         human_span(until - pod.created_us / 1e6),
         human_bytes(_stored_bytes(pod)),
-        f"{unsynced // 1000} ms" if isinstance(unsynced, int) else "-",
         one_line(pod.argv),
     )
 
 
+def describe_state(seen: Observation, row: Json | None) -> str:
+    """What a pod does in a few words: its agent, where that is known."""
+    if row is None or seen.paused is not None:
+        return seen.describe()
+    waiting_for, problem = row.get("waiting_for"), row.get("problem")
+    return plain(
+        describe_activity(
+            str(row.get("activity")),
+            waiting_for if isinstance(waiting_for, str) else None,
+            problem if isinstance(problem, str) else None,
+        )
+    )
+
+
+def plain(text: str) -> str:
+    """A text without anything that could act on a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+
+
 def one_line(argv: tuple[str, ...]) -> str:
     """A command as a person would type it, without anything that could act on their terminal."""
-    line = " ".join(shlex.join(argv).split())
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+    return plain(shlex.join(argv))
 
 
 def print_table(rows: list[tuple[str, ...]]) -> None:

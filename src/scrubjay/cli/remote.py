@@ -20,6 +20,7 @@ import click
 from scrubjay.cli.client import Client, NotScrubjay, pod_path
 from scrubjay.cli.context import Context, emit, human_bytes, human_span, progress, say
 from scrubjay.cli.ps_command import one_line, print_table
+from scrubjay.errors import ScrubjayError
 from scrubjay.fleet.process import OVER
 from scrubjay.ids import PodId, parse_pod_id
 from scrubjay.pods.home import Home
@@ -105,6 +106,28 @@ def mark_elsewhere(context: Context, pod: str, label: str, *, as_json: bool) -> 
     done = cast(Json, context.client.post(pod_path(pod, "mark"), {"label": label}))
     if as_json:
         emit({"label": label, "offset": done["offset"]})
+
+
+def explain_elsewhere(context: Context, pod: str, raw_at: str | None) -> Json:
+    """What ``explain`` prints."""
+    path = pod_path(pod, "status")
+    status = cast(Json, context.client.get(path, **({"at": raw_at} if raw_at is not None else {})))
+    told = cast(Json, status["evidence"])
+    if status["activity"] is None:
+        raise ScrubjayError(f"{pod} is {status['description']}: nothing is known of its agent", hint="try --at")
+    at = told.get("at")
+    return {
+        "pod": pod,
+        "process": status["process"],
+        **{name: status[name] for name in ("activity", "waiting_for", "confidence")},
+        "detail": told.get("detail"),
+        "problem": told.get("problem"),
+        "since_s": at / 1e6 if isinstance(at, int) else None,
+        "since_us": told.get("since_us"),
+        "clear_at_offset": told.get("offset"),
+        "evidence": told.get("signals", []),
+        "outvoted": told.get("outvoted", []),
+    }
 
 
 def stop_elsewhere(context: Context, pod: str, grace_s: float, *, as_json: bool) -> None:

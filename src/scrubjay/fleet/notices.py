@@ -18,6 +18,7 @@ from scrubjay.settings import NoticeKind
 
 BODY_MAX = 500  # characters; a phone shows fewer
 TITLE_MAX = 120
+TOLD_BY_MORE = 0.7  # confidence that output alone does not give
 _NAMES_MAX = 5  # pods that are named in one message about many
 # Chats would ring everybody, or make links of what an agent wrote.
 _RINGS = re.compile(r"(?<=[@<])(?=[!@#&\w])")
@@ -61,7 +62,9 @@ class _Seen:
     process: str = "starting"
     activity: str | None = None
     waiting_for: str | None = None
+    told: bool = False  #: whether what it does was told by more than its output
     working_since_us: int | None = None
+    problem: str | None = None
     called: bool = False  #: it has called, and nobody has come to its keyboard since
 
 
@@ -113,7 +116,7 @@ class Watch:
         """An agent rang its bell or sent a notification, with or without somebody looking at it."""
         seen = self._pods.get(pod)
         # Where it is known what an agent does, that says more than its bell.
-        if seen is None or attended or seen.process in OVER or seen.activity is not None:
+        if seen is None or attended or seen.process in OVER or seen.told:
             return None
         seen.called = True
         said = ": ".join(part for part in (_plain(title), _plain(body)) if part)
@@ -133,7 +136,7 @@ class Watch:
                 return notice.what == seen.waiting_for
 
     def _judge(self, pod: PodId, seen: _Seen, status: Mapping[str, object], wall_us: int) -> Notice | None:
-        process, activity, waiting_for = seen.process, seen.activity, seen.waiting_for
+        process, activity, waiting_for, problem = seen.process, seen.activity, seen.waiting_for, seen.problem
         began_us = seen.working_since_us
         self._take(seen, status, wall_us)
         if process in OVER:
@@ -148,8 +151,11 @@ class Watch:
         if seen.process == "paused" and process != "paused":
             return self._notice("needs_you", pod, seen, "paused", f"sleeps, for it cannot be recorded: {reason}")
         if seen.waiting_for is not None and seen.waiting_for.startswith("person:") and seen.waiting_for != waiting_for:
-            said = reason or _WAITS.get(seen.waiting_for, "waits for you")
-            return self._notice("needs_you", pod, seen, seen.waiting_for, said)
+            said = _WAITS.get(seen.waiting_for, "waits for you")
+            detail = _text(_mapping(status, "evidence"), "detail")
+            return self._notice("needs_you", pod, seen, seen.waiting_for, f"{said}: {detail}" if detail else said)
+        if seen.problem is not None and seen.problem != problem:
+            return self._notice("failed", pod, seen, "stopped", f"stopped: {seen.problem}")
         if seen.activity == "idle" and began_us is not None and wall_us - began_us >= self._done_after_us:
             return self._notice("done", pod, seen, "turn", f"finished after {_span(wall_us - began_us)} of work")
         return None
@@ -173,6 +179,9 @@ class Watch:
     def _take(seen: _Seen, status: Mapping[str, object], wall_us: int) -> None:
         seen.process = _text(status, "process") or seen.process
         seen.activity, seen.waiting_for = _text(status, "activity"), _text(status, "waiting_for")
+        seen.problem = _text(_mapping(status, "evidence"), "problem")
+        confidence = status.get("confidence")
+        seen.told = isinstance(confidence, int | float) and confidence >= TOLD_BY_MORE
         if seen.activity == "executing" and seen.working_since_us is None:
             seen.working_since_us = wall_us
         elif seen.activity == "idle":

@@ -1,8 +1,12 @@
-"""What the process of a pod does, as far as its runner can tell."""
+"""What a pod does: its process, as far as its runner can tell, and its agent."""
 
 from __future__ import annotations
 
 from typing import Literal
+
+from scrubjay.status.claims import State as Activity
+
+__all__ = ["OVER", "Activity", "Process", "describe_activity", "describe_process"]
 
 Process = Literal["starting", "running", "paused", "ending", "exited", "lost", "imported"]
 
@@ -17,3 +21,10 @@ def describe_process(process: str, reason: str | None, exit_status: int | None) 
     if process == "exited" and exit_status is not None:
         return f"exited {exit_status}"
     return process
+
+
+def describe_activity(activity: str, waiting_for: str | None, problem: str | None) -> str:
+    """What an agent does, in a few words for people."""
+    if activity == "waiting" and waiting_for is not None:
+        return f"waiting: {waiting_for.removeprefix('person:')}"
+    return f"{activity}: {problem}" if problem is not None else activity

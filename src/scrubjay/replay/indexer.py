@@ -13,7 +13,6 @@ from typing import Protocol
 
 from scrubjay.replay.keyframes import CannotKeep, Covered, Hole, Keyframe, Keyframes
 from scrubjay.replay.rows import Row
-from scrubjay.replay.typed import TypedLines
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.engine import SCROLLBACK_BYTES
 from scrubjay.screen.key_shapes import mask_keys
@@ -23,6 +22,7 @@ from scrubjay.screen.snapshot import read_size
 from scrubjay.tape.format import HEADER_BYTES, RECORD_OVERHEAD_BYTES, Kind
 from scrubjay.tape.reader import Damage, Tape
 from scrubjay.tape.record import Record, decode_json
+from scrubjay.tape.typed import TypedLines
 
 KEYFRAME_BYTES = 256 << 10  # of output between two keyframes, if they stay within the budget
 KEYFRAME_MAX_BYTES = 1 << 20  # a seek feeds no more than this, whatever the budget

@@ -30,6 +30,7 @@ LOOK = Struct("<QQBQ")  # at, offset, whether the whole screen is to be looked a
 FOR_GOOD = (1 << 64) - 1
 COUNT = Struct("<I")
 OFFSET = Struct("<Q")
+GLANCE = Struct("<H?")
 PAYLOAD_MAX_BYTES = 64 << 20
 
 _MEMORY_BYTES = 4 << 30
@@ -55,6 +56,7 @@ class Do(IntEnum):
     STATE = 20  #: of settling, to go on from later
     CHANGED = 21  #: rows that were drawn on since this was last asked
     PING = 22  #: answers the engine's identity
+    GLANCE = 23  #: the text of the screen, the cursor's row, and whether pastes are bracketed
 
 
 class _Screen:
@@ -152,6 +154,10 @@ class _Desk:
                         for effect in screen.terminal.effects()
                     ]
                 ).encode()
+            case Do.GLANCE:
+                terminal = screen.terminal
+                seen = GLANCE.pack(terminal.cursor_row()[0], terminal.brackets_pastes())
+                return seen + terminal.text(0).encode("utf-8", "replace")
             case Do.CHANGED:
                 return json.dumps(screen.terminal.changed_rows()).encode()
             case Do.ROWS:

@@ -23,6 +23,7 @@ from scrubjay.replay.worker import (
     ANSWER,
     COUNT,
     FOR_GOOD,
+    GLANCE,
     LOOK,
     OFFSET,
     PAYLOAD_MAX_BYTES,
@@ -32,6 +33,7 @@ from scrubjay.replay.worker import (
     decode_rows,
 )
 from scrubjay.screen.engine import ChangedRow, Effect
+from scrubjay.screen.glance import Glance
 from scrubjay.screen.settle import SettledRows
 
 TERMINALS_PER_WORKER = 8
@@ -269,6 +271,12 @@ class WorkerTerminal:
     def text(self, history: int = 0) -> str:
         """The screen as plain text."""
         return self._ask(Do.TEXT, COUNT.pack(history)).decode("utf-8", "replace")
+
+    def glance(self) -> Glance:
+        """What is on the screen, as rules see it."""
+        seen = self._ask(Do.GLANCE, b"")
+        cursor, pastes = GLANCE.unpack_from(seen)
+        return Glance(tuple(seen[GLANCE.size :].decode("utf-8", "replace").split("\n")), cursor, pastes=pastes)
 
     def effects(self) -> list[Effect]:
         """What output did besides drawing since this was last asked."""

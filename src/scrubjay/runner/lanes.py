@@ -34,6 +34,7 @@ class Berth:
     record_bytes: int = 0
     unread_end: int = 0  #: up to where records came that were too many to keep
     wishes: list[tuple[bool, Deliver]] = field(default_factory=list[tuple[bool, Deliver]])
+    due_s: float | None = None  #: when it is to be looked at; the lane's thread alone sets it
     begun: bool = False
     closed: bool = False
     queued: bool = False
@@ -122,21 +123,37 @@ class Lane:
                 _ = workers.identity
             while True:
                 with self._changed:
-                    while not self._queue and not self._ending:
-                        self._changed.wait()
+                    while not self._queue and not self._ending and (wait_s := self._wait_s()) != 0:
+                        self._changed.wait(wait_s)
                     if self._ending:
                         break
-                time.sleep(GATHER_S)
+                    arrived = bool(self._queue)
+                if arrived:
+                    time.sleep(GATHER_S)
                 with self._changed:
                     queue, self._queue = self._queue, []
                 self._turn_began = time.monotonic()
                 for berth in queue:
                     self._serve(berth, workers)
+                self._tick()
                 self._turn_began = None
             with self._changed:
                 queue, self._queue = self._queue, []
             for berth in queue:
                 _disappoint(berth.screen, berth.wishes)
+
+    def _wait_s(self) -> float | None:
+        """Until a screen is to be looked at; 0 if that is now, None if nobody knows when."""
+        due = min((berth.due_s for berth in self._berths if berth.due_s is not None), default=None)
+        return None if due is None else max(0.0, due - time.monotonic())
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        with self._changed:
+            due = [berth for berth in self._berths if berth.due_s is not None and berth.due_s <= now]
+        for berth in due:
+            berth.screen.tick()
+            berth.due_s = berth.screen.due_s
 
     def _serve(self, berth: Berth, workers: Workers) -> None:
         with self._changed:
@@ -155,7 +172,9 @@ class Lane:
         if unread_end:
             screen.add_unread(unread_end)
         screen.add(records)
-        if screen.work():
+        unfinished = screen.work()
+        berth.due_s = screen.due_s
+        if unfinished:
             with self._changed:
                 berth.wishes[:0] = wishes
                 self._enqueue(berth)

@@ -15,15 +15,21 @@ from pathlib import Path
 
 from scrubjay.errors import EngineUnavailable, NotATape, ScreenUnavailable
 from scrubjay.ids import PodId
+from scrubjay.pods.status_file import StatusFile
 from scrubjay.replay.keyframes import Keyframe, open_keyframes
 from scrubjay.replay.workers import EngineRefused, Workers, WorkerTerminal
 from scrubjay.screen.engine import Effect
+from scrubjay.screen.glance import Glance
 from scrubjay.screen.picture import DEFAULT_SIZE
 from scrubjay.screen.queries import CallWatch
 from scrubjay.screen.snapshot import read_size
+from scrubjay.status.detector import Detector
+from scrubjay.status.rows import decode_change, encode_change
+from scrubjay.status.rules import Rules
+from scrubjay.status.watching import Change, Watching
 from scrubjay.tape.format import Kind, Skimmed
 from scrubjay.tape.reader import Damage, Tape
-from scrubjay.tape.record import Record, decode_json
+from scrubjay.tape.record import Json, Record, decode_json
 
 WAITING_MAX_BYTES = 4 << 20  # of records that cannot be fed yet; beyond, they are read from the tape again
 SLICE_BYTES = 1 << 20  # read from a tape before other screens of the lane have their turn
@@ -33,6 +39,7 @@ _CHECKPOINT_AGAIN_BYTES = 256 << 10
 _FAST = 8  # times as far apart while a tape is caught up with, when they would take half the time
 RESTARTS_MAX, RESTARTS_S = 3, 60.0  # of its worker within a while; more would only take the time of the others
 REST_S = 10.0  # for which a screen that the engine keeps failing on is let alone
+_WATCH_AGAIN_BYTES = 8 << 20  # before the end; what happened earlier is not looked for again
 _LASTING = frozenset({"title", "cwd", "progress", "unknown"})  # the last of each holds until the next
 
 
@@ -62,9 +69,18 @@ class LiveScreen:
     """One pod's terminal."""
 
     def __init__(
-        self, pod: PodId, tape: Tape, folder: Path, *, answer_from: int, heard: Callable[[PodId, Heard], None]
+        self,
+        pod: PodId,
+        tape: Tape,
+        folder: Path,
+        *,
+        answer_from: int,
+        rules: Rules,
+        heard: Callable[[PodId, Heard], None],
+        changed: Callable[[PodId, Json], None],
     ) -> None:
-        """``folder`` is where the tape's keyframes are; replies to what was asked up to ``answer_from`` are dropped."""
+        """``folder`` is the pod's, with the tape's keyframes and its statuses so far; replies to what was asked up to
+        ``answer_from`` are dropped. ``changed`` is told of each status by which the pod's file of them grows."""
         self.pod = pod
         self.offset = 0  #: of the tape, after what was fed
         self._tape, self._folder = tape, folder
@@ -88,6 +104,10 @@ class LiveScreen:
         self._restarts: list[float] = []
         self._known_restarts = 0
         self._last: tuple[bool, LiveKeyframe] | None = None
+        self._statuses, self._changed = StatusFile(folder), changed
+        self._watching = Watching(Detector(rules), glance=self._glance, changed=self._note_status)
+        self._watch_from = 0  # what is before has been watched
+        self._arrived_s = 0.0  # when the last record did
 
     def begin(self, workers: Workers) -> None:
         """Stand at the nearest keyframe; ``work`` goes on to the end of the tape from there."""
@@ -95,21 +115,31 @@ class LiveScreen:
         terminal.listen(answering=True)
         try:
             self._goal = self._tape.end
-            frame = self._nearest(workers)
+            known = decode_change(self._statuses.last() or {})
+            frame = self._nearest(workers, known)
             if frame is not None:
                 self.offset, self._at, self._size = frame.offset, frame.at, read_size(frame.snapshot)
                 terminal.restore(frame.snapshot, offset=frame.offset)
+            self._watch_from = self.offset
+            if self.offset > (known.offset if known is not None else 0):
+                self._statuses.note_gap(self._at, self.offset)
+            if known is not None:
+                self._watch_from = max(self.offset, known.offset)
+                self._watching.resume(known)
             terminal.effects()  # now: a worker takes longer to start than a program may wait
         except (EngineUnavailable, NotATape) as error:
             self._unavailable = str(error)
         except (EngineRefused, OSError) as error:
             self._rest(str(error))
 
-    def _nearest(self, workers: Workers) -> Keyframe | None:
+    def _nearest(self, workers: Workers, known: Change | None) -> Keyframe | None:
         keyframes = open_keyframes(self._folder, self._tape, workers.identity)
+        # Not after what is to be answered, or what was asked in between would be missed.
+        start = min(self._goal, self._answer_from)
+        if known is not None and known.offset > start - _WATCH_AGAIN_BYTES:
+            start = min(start, known.offset)  # nor after what was last seen to happen
         try:
-            # Not after what is to be answered, or what was asked in between would be missed.
-            return keyframes.nearest_offset(min(self._goal, self._answer_from), whole=True)
+            return keyframes.nearest_offset(start, whole=True)
         finally:
             keyframes.close()
 
@@ -123,6 +153,8 @@ class LiveScreen:
 
     def add(self, records: Sequence[Record]) -> None:
         """Records of the tape, in order; ``work`` feeds them. What was fed is ignored, what is missing is read."""
+        if records:
+            self._arrived_s = time.monotonic()
         self._waiting += records
         if self.offset < self._goal and sum([len(record.payload) for record in self._waiting]) > WAITING_MAX_BYTES:
             self.add_unread(self._waiting[-1].end)
@@ -203,6 +235,9 @@ class LiveScreen:
     def _show(self, kind: int, at: int, payload: bytes, end: int) -> None:
         assert self._terminal is not None
         self._end_past(end - 1)
+        watched = end > self._watch_from
+        if watched:
+            self._watching.pass_time(at)
         self._last = None
         if kind == Kind.OUTPUT:
             self._parts.append((payload, end))
@@ -215,7 +250,12 @@ class LiveScreen:
         else:
             calls = False
         self.offset, self._at = end, at
-        if calls and not self._past:
+        if watched:
+            self._watching.recorded(kind, at, payload, end)
+            if kind == Kind.EXIT:
+                with suppress(OSError):
+                    self._statuses.note_end(at, end)
+        if calls and (watched or not self._past):
             self._ask()
 
     def _take_size(self, kind: int, payload: bytes, end: int) -> None:
@@ -242,6 +282,8 @@ class LiveScreen:
         self._flush()
         effects = self._terminal.effects()
         self._count_restarts()
+        if self.offset > self._watch_from:
+            self._watching.heard(effects)
         if self._past:
             for effect in effects:
                 if effect.kind in _LASTING:
@@ -263,6 +305,38 @@ class LiveScreen:
         self._before.clear()
         if lasting:
             self._heard(self.pod, Heard(self.offset, self._at, b"", lasting))
+
+    # What the agent is doing.
+
+    @property
+    def due_s(self) -> float | None:
+        """When ``tick`` is wanted, by the monotonic clock, if nothing is fed before; None if not."""
+        due = self._watching.due
+        if due is None or self._terminal is None or self._unavailable is not None or self._rest_until:
+            return None
+        return self._arrived_s + (due - self._at) / 1e6
+
+    def tick(self) -> None:
+        """Look at what is on the screen, if that is due."""
+        if self._terminal is None or self._unavailable is not None or not self._rested():
+            return
+        try:
+            self._watching.pass_time(self._at + int((time.monotonic() - self._arrived_s) * 1e6))
+        except (EngineRefused, OSError) as error:
+            self._rest(str(error))
+
+    def _glance(self) -> Glance:
+        assert self._terminal is not None
+        self._flush()
+        return self._terminal.glance()
+
+    def _note_status(self, change: Change) -> None:
+        row = encode_change(change)
+        if not self._past:
+            row["wall_us"] = time.time_ns() // 1000
+        with suppress(OSError):  # a disk that is full; the tape has it all
+            self._statuses.append(row)
+        self._changed(self.pod, row)
 
     # What may go wrong.
 

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
+from scrubjay.agents.library import Library
+from scrubjay.agents.status_rules import generic_rules, rules_for
 from scrubjay.clock import SystemClock
 from scrubjay.errors import (
     BadId,
@@ -35,7 +37,8 @@ from scrubjay.runner.screens import Heard, LiveScreens
 from scrubjay.runner.tended import Tended
 from scrubjay.runner.worktrees import Worktrees
 from scrubjay.settings import Settings
-from scrubjay.tape.record import Record
+from scrubjay.status.rules import Rules
+from scrubjay.tape.record import Json, Record
 
 if TYPE_CHECKING:
     from scrubjay.clock import Clock
@@ -61,8 +64,9 @@ class Runner:
         self.id = _read_id(home)
         self.pods: dict[PodId, Tended] = {}
         self.worktrees = Worktrees(home.path, environ=environ)
+        self._agents = Library(settings.agents)
         self._git_threads = ThreadPoolExecutor(GIT_THREADS, thread_name_prefix="git")
-        self.screens = LiveScreens(heard=self._heard_in_thread)
+        self.screens = LiveScreens(heard=self._heard_in_thread, changed=self._status_in_thread)
         self.found_all = asyncio.Event()  #: set when all pods that were there at the start are known
         #: Told of what happens; whoever speaks to a server sets them.
         self.on_changed: Callable[[Tended], None] = lambda _tended: None
@@ -200,9 +204,27 @@ class Runner:
 
     def screen_wanted(self, tended: Tended, answer_from: int) -> None:
         """A pod runs whose screen is ours to keep."""
-        self.screens.open(tended.pod.id, tended.pod.tape(), tended.pod.folder, answer_from=answer_from)
+        pod = tended.pod
+        self.screens.open(pod.id, pod.tape(), pod.folder, answer_from=answer_from, rules=self._rules_for(pod))
+
+    def _rules_for(self, pod: Pod) -> Rules:
+        try:
+            return rules_for(pod.agent, self._agents)
+        except (OSError, ScrubjayError) as error:  # a manifest that somebody is working on
+            log.warning("rules.unusable", pod=pod.id, agent=pod.agent, error=str(error))
+            return generic_rules()
 
     # What screens say, from their threads.
+
+    def _status_in_thread(self, pod: PodId, status: Json) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            with suppress(RuntimeError):  # closed in between: there is nobody left to tell
+                self._loop.call_soon_threadsafe(self._status_changed, pod, status)
+
+    def _status_changed(self, pod: PodId, status: Json) -> None:
+        tended = self.pods.get(pod)
+        if tended is not None:
+            tended.take_status(status)
 
     def _heard_in_thread(self, pod: PodId, heard: Heard) -> None:
         if self._loop is not None and not self._loop.is_closed():

@@ -16,20 +16,28 @@ from scrubjay.errors import ScreenUnavailable
 from scrubjay.ids import PodId
 from scrubjay.runner.lanes import Berth, Lane
 from scrubjay.runner.live_screen import Heard, LiveKeyframe, LiveScreen
+from scrubjay.status.rules import Rules
 from scrubjay.tape.reader import Tape
-from scrubjay.tape.record import Record
+from scrubjay.tape.record import Json, Record
 
 __all__ = ["Heard", "LiveKeyframe", "LiveScreens"]
 
+_NO_RULES = Rules()
 _KEYFRAME_WITHIN_S = 30.0  # a worker that hangs is given ten seconds, and then its screens are made again
 
 
 class LiveScreens:
     """The screens of the pods of one machine."""
 
-    def __init__(self, *, heard: Callable[[PodId, Heard], None]) -> None:
-        """``heard`` is called from threads of ours; it must neither wait nor raise."""
-        self._told = heard
+    def __init__(
+        self,
+        *,
+        heard: Callable[[PodId, Heard], None],
+        changed: Callable[[PodId, Json], None] = lambda _pod, _status: None,
+    ) -> None:
+        """``heard`` and ``changed``, a status that begins, are called from threads of ours; they must neither wait nor
+        raise."""
+        self._told, self._changed = heard, changed
         self._lock = threading.Lock()
         self._lanes: list[Lane] = []
         self._places: dict[PodId, tuple[Lane, Berth]] = {}
@@ -46,14 +54,16 @@ class LiveScreens:
             self._lanes.append(lane)
         return lane
 
-    def open(self, pod: PodId, tape: Tape, folder: Path, *, answer_from: int) -> None:
-        """Keep the screen of a pod, from the end of its tape on.
+    def open(self, pod: PodId, tape: Tape, folder: Path, *, answer_from: int, rules: Rules = _NO_RULES) -> None:
+        """Keep the screen of a pod, from the end of its tape on, and watch what its agent does by these rules.
 
         What it asked up to ``answer_from`` is not answered. Opened again, it starts over: what was answered and not
         typed is answered again.
         """
         self.close(pod)
-        screen = LiveScreen(pod, tape, folder, answer_from=answer_from, heard=self._hear)
+        screen = LiveScreen(
+            pod, tape, folder, answer_from=answer_from, rules=rules, heard=self._hear, changed=self._change
+        )
         with self._lock:
             lane = self._find_room()
             self._places[pod] = lane, lane.add(screen)
@@ -112,6 +122,10 @@ class LiveScreens:
             lane.end()
         for lane in lanes:
             lane.join()
+
+    def _change(self, pod: PodId, status: Json) -> None:
+        if pod in self._places:
+            self._changed(pod, status)
 
     def _hear(self, pod: PodId, heard: Heard) -> None:
         if pod in self._places:

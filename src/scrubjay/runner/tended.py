@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from scrubjay.errors import KeeperGone, KeeperRefused, NotATape, PodNotRunning
 from scrubjay.pods.pod import Pod
+from scrubjay.pods.status_file import StatusFile
 from scrubjay.runner.keeper_link import KeeperLink
 from scrubjay.runner.recent import RecentBytes
 from scrubjay.tape.format import BadRecord, Kind
 from scrubjay.tape.record import Json, Record
 from scrubjay.tape.stream import RecordStream
-from scrubjay.wire.messages import PodReport, Process
+from scrubjay.wire.messages import OVER, PodReport, PodStatus, Process
 
 if TYPE_CHECKING:
     from scrubjay.clock import Clock
@@ -71,6 +74,7 @@ class Tended:
         self._stopped_at = 0
         self._since_us = pod.created_us
         self._conversation = pod.conversation
+        self._status = StatusFile(pod.folder).last()
         self._hung_up = asyncio.Event()
 
     def report(self) -> PodReport:
@@ -87,6 +91,7 @@ class Tended:
             created_us=pod.created_us,
             process=self._process,
             since_us=self._since_us,
+            status=self._describe_status(),
             agent=pod.agent,
             conversation=self._conversation,
             repository=_showable(pod.repository),
@@ -235,6 +240,22 @@ class Tended:
             elif record.kind == Kind.EVENT:
                 self._note_conversation(record)
         self._household.records_added(self, records)
+
+    def take_status(self, row: Json) -> None:
+        """What its agent is doing from now on."""
+        self._status = row
+        self._household.pod_changed(self)
+
+    def _describe_status(self) -> PodStatus | None:
+        row = self._status
+        if row is None or self._process in OVER:
+            return None
+        at, wall_us = row.get("at"), row.get("wall_us")
+        since_us = wall_us if isinstance(wall_us, int) else self.pod.created_us + (at if isinstance(at, int) else 0)
+        try:
+            return msgspec.convert(row | {"since_us": since_us}, PodStatus)
+        except msgspec.ValidationError:
+            return None  # of another version, perhaps; the next one is soon there
 
     def _note_signal(self, record: Record) -> None:
         noted = record.json()

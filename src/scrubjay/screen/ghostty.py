@@ -44,7 +44,7 @@ _STATUS_QUERY = b"7501;?"  # of programs that tell what they are doing to a term
 _CELL_PX = (8, 16)  # of one character, for programs that ask
 _OK, _NO_VALUE = 0, -4
 _PRIMARY = 0
-_ORIGIN_MODE, _WRAPS_MODE = 6, 7
+_ORIGIN_MODE, _WRAPS_MODE, _PASTE_MODE = 6, 7, 2004
 _ERASE_HISTORY, _RESET = b"\x1b[3J", b"\x1bc"
 _POINT = "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, {})"
 
@@ -267,6 +267,10 @@ class Terminal:
     def cursor_row(self) -> tuple[int, int]:
         """The row the cursor is in, and how many there are."""
         return int(self._get("CURSOR_Y", "uint16_t")), int(self._get("ROWS", "uint16_t"))
+
+    def brackets_pastes(self) -> bool:
+        """Whether the program has asked for that."""
+        return self._has_mode(_PASTE_MODE)
 
     def cols(self) -> int:
         """How wide it is."""

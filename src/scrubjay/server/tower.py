@@ -503,10 +503,9 @@ def _record_report(connection: Connection, report: PodReport, runner: RunnerId, 
         worktree=report.worktree,
         imported=report.imported,
         created_us=report.created_us,
+        conversation=report.conversation,
     )
-    stopped_by = report.stopped_by if report.process in OVER else None
-    evidence: Json = {} if stopped_by is None else {"stopped_by": stopped_by}
-    status = Status(report.process, report.reason, report.exit_status, evidence=evidence)
+    status = _status_of(report)
     if add_pod(connection, facts, status, wall_us=wall_us, found=found):
         if report.worktree is not None:
             tree = WorktreeFacts(
@@ -528,10 +527,40 @@ def _record_report(connection: Connection, report: PodReport, runner: RunnerId, 
         process=status.process,
         reason=status.reason,
         exit_status=status.exit_status,
-        evidence=evidence,
+        activity=status.activity,
+        waiting_for=status.waiting_for,
+        evidence=status.evidence,
+        confidence=status.confidence,
         wall_us=wall_us,
     )
     return True
+
+
+def _status_of(report: PodReport) -> Status:
+    """A status as the catalog keeps it: what is told besides is in the evidence."""
+    doing = report.status
+    if doing is None:
+        stopped_by = report.stopped_by if report.process in OVER else None
+        evidence: Json = {} if stopped_by is None else {"stopped_by": stopped_by}
+        return Status(report.process, report.reason, report.exit_status, evidence=evidence)
+    evidence = {
+        "detail": doing.detail,
+        "problem": doing.problem,
+        "at": doing.at,
+        "since_us": doing.since_us,
+        "offset": doing.offset,
+        "signals": list(doing.evidence),
+        "outvoted": list(doing.outvoted) or None,
+    }
+    return Status(
+        report.process,
+        report.reason,
+        report.exit_status,
+        activity=doing.activity,
+        waiting_for=doing.waiting_for,
+        evidence={name: value for name, value in evidence.items() if value is not None},
+        confidence=doing.confidence,
+    )
 
 
 def _report_of(facts: PodFacts, status: Status) -> PodReport:
@@ -551,6 +580,7 @@ def _report_of(facts: PodFacts, status: Status) -> PodReport:
         branch=facts.branch,
         worktree=facts.worktree,
         imported=facts.imported,
+        conversation=facts.conversation,
         reason=status.reason,
         exit_status=status.exit_status,
         complete=status.process in OVER,

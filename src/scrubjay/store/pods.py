@@ -19,16 +19,17 @@ from scrubjay.tape.record import Json
 _POD, _FACT = schema.pod.c, schema.pod_fact.c
 _FACTS: tuple[ColumnElement[object], ...] = (
     *(_POD.id, _FACT.name, _POD.session, _POD.runner, _POD.argv, _POD.cwd, _POD.cols, _POD.rows, _POD.agent),
-    *(_FACT.repository, _FACT.branch, _FACT.worktree, _POD.imported, _POD.created_us),
+    *(_FACT.repository, _FACT.branch, _FACT.worktree, _POD.imported, _POD.created_us, _FACT.conversation),
 )
 _LIVES = Facts(schema.pod, "id")
 _CHANGES = Facts(schema.pod_fact, "pod")
-_CHANGING = ("name", "repository", "branch", "worktree")
+_CHANGING = ("name", "repository", "branch", "worktree", "conversation")
 
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What is known of a pod besides its status. Name, repository, branch and worktree may change."""
+    """What is known of a pod besides its status. Name, repository, branch, worktree and conversation may
+    change."""
 
     id: PodId
     name: PodName
@@ -44,6 +45,7 @@ class PodFacts:
     worktree: str | None
     imported: bool
     created_us: int  #: by the clock of its machine
+    conversation: str | None = None  #: the id of its agent's, as far as it is known
 
     def describe(self) -> Json:
         """Everything but the id, as an event tells it: what is None is left out."""
@@ -59,6 +61,7 @@ class PodFacts:
             "repository": self.repository,
             "branch": self.branch,
             "worktree": self.worktree,
+            "conversation": self.conversation,
             "imported": self.imported,
             "created_us": self.created_us,
         }
@@ -99,7 +102,7 @@ def add_pod(connection: Connection, facts: PodFacts, status: Status, *, wall_us:
 
 
 def change_pod(connection: Connection, facts: PodFacts, *, wall_us: int) -> bool:
-    """Take over name, repository, branch and worktree; False if none differs, or the pod has been removed.
+    """Take over what may change; False if none differs, or the pod has been removed.
 
     NoSuchPod if it was never added. The event ``pod.changed`` holds what differs.
     """

@@ -102,6 +102,7 @@ pod_fact = Table(
     Column("repository", AnyText),
     Column("branch", AnyText),
     Column("worktree", AnyText),
+    Column("conversation", AnyText),
     *_interval(),
 )
 """What may change of a pod while it lives."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, select
 
 from scrubjay.errors import NoSuchPod
-from scrubjay.fleet.process import Process
+from scrubjay.fleet.process import Activity, Process
 from scrubjay.ids import PodId
 from scrubjay.store import schema
 from scrubjay.store.events import Event, append_event
 from scrubjay.store.facts import Facts
 from scrubjay.tape.record import Json
-
-Activity = Literal["executing", "waiting", "idle"]
 
 _KINDS: dict[Process, str] = {"exited": "pod.exited", "lost": "pod.lost"}
 _TABLE = schema.status

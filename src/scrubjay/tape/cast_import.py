@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from scrubjay.tape.asciicast import SIZE_MAX, Cast, CastEvent, CastHeader, parse_size
 from scrubjay.tape.format import FORMAT_VERSION, PAYLOAD_MAX_BYTES, Kind
 from scrubjay.tape.payload import encode_json, encode_size, encode_typed
+from scrubjay.tape.record import Record
 from scrubjay.tape.writer import TapeWriter
 
 AUTHOR = "import"
@@ -58,6 +59,22 @@ def import_cast(cast: Cast, writer: TapeWriter, *, name: str, session: str | Non
     writer.append(Kind.SEAL, last_at, encode_json(reason="imported"))
     writer.sync()
     return Imported(events, unknown_events, output_bytes, last_at, cast.truncated_line)
+
+
+def cast_records(cast: Cast) -> Iterator[Record]:
+    """The records that an import of ``cast`` would write, without a tape."""
+    offset = 0
+    for kind, at, payload in _encode(cast):
+        record = Record(offset, kind, at, payload, 0)
+        offset = record.end
+        yield record
+
+
+def _encode(cast: Cast) -> Iterator[tuple[Kind, int, bytes]]:
+    yield Kind.HEAD, 0, _encode_head(cast, "", name="", session=None)
+    for event in cast.events:
+        for kind, payload in _encode_event(event, cast):
+            yield kind, event.at_us, payload
 
 
 def _drain(writer: TapeWriter) -> None:

@@ -11,7 +11,9 @@ from typing import Literal
 import msgspec
 
 from scrubjay.errors import BadInput
-from scrubjay.fleet.process import Process as Process  # runners have it from here
+from scrubjay.fleet.process import OVER as OVER  # runners have these from here
+from scrubjay.fleet.process import Activity
+from scrubjay.fleet.process import Process as Process
 
 PROTOCOL = 1  # raised when an older other side could not go on
 
@@ -33,6 +35,21 @@ class Hello(_Message):
     host: str
 
 
+class PodStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the agent of a pod is doing, as its runner tells it from everything it shows and says."""
+
+    activity: Activity
+    waiting_for: str | None = None
+    detail: str | None = None  #: what it asks or says, in its own words: not to be trusted
+    problem: str | None = None  #: what went wrong, if it stopped for that
+    confidence: float = 0.0  #: 0 to 1
+    at: int  #: since when, by the tape
+    since_us: int  #: the same by the wall clock
+    offset: int = 0  #: of the tape, where that became clear
+    evidence: tuple[dict[str, object], ...] = ()  #: the signals that say so
+    outvoted: tuple[dict[str, object], ...] = ()  #: and those that say otherwise
+
+
 class PodReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod as its runner sees it."""
 
@@ -46,6 +63,7 @@ class PodReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_us: int
     process: Process
     since_us: int  #: when it became so
+    status: PodStatus | None = None  #: None if it does nothing any more, or nobody knows yet
     agent: str | None = None
     conversation: str | None = None  #: the id of its agent's conversation, as far as it is known
     repository: str | None = None

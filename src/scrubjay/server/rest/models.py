@@ -46,6 +46,7 @@ class Pod(Model):
     cols: int
     rows: int
     agent: str | None
+    conversation: str | None = Field(description="The id of its agent's conversation, as far as it is known.")
     repository: str | None
     branch: str | None
     worktree: str | None

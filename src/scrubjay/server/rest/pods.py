@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from scrubjay.errors import BadInput, NoSuchPod
-from scrubjay.fleet.process import describe_process
+from scrubjay.fleet.process import describe_activity, describe_process
 from scrubjay.ids import PodId
 from scrubjay.server.peer import ANSWER_WITHIN_S, CLONE_WITHIN_S
 from scrubjay.server.rest import models
@@ -232,7 +232,7 @@ def describe_status(status: Status) -> models.Status:
     """A status for a program."""
     return models.Status(
         process=status.process,
-        description=describe_process(status.process, status.reason, status.exit_status),
+        description=describe_status_of(status),
         reason=status.reason,
         exit_status=status.exit_status,
         activity=status.activity,
@@ -242,6 +242,14 @@ def describe_status(status: Status) -> models.Status:
         since_us=status.since_us,
         until_us=status.until_us,
     )
+
+
+def describe_status_of(status: Status) -> str:
+    """A status in a few words for people: what its agent does, where that is known."""
+    if status.activity is None or status.process != "running":
+        return describe_process(status.process, status.reason, status.exit_status)
+    problem = status.evidence.get("problem")
+    return describe_activity(status.activity, status.waiting_for, problem if isinstance(problem, str) else None)
 
 
 def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool, mute: Mute | None) -> models.Pod:
@@ -258,6 +266,7 @@ def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool, mute:
         cols=known.report.cols if known is not None else facts.cols,
         rows=known.report.rows if known is not None else facts.rows,
         agent=facts.agent,
+        conversation=facts.conversation,
         repository=facts.repository,
         branch=facts.branch,
         worktree=facts.worktree,

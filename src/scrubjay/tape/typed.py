@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _LINE_MAX = 4096
-# Keys that are not text: control sequences, function keys, alt with a character.
-_KEYS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)?", re.DOTALL)
+# Keys that are not text: control sequences, function keys, alt with a character; and what a terminal answers.
+_KEYS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[\]P_X^][^\x07\x1b]*(?:\x07|\x1b\\)|.)?", re.DOTALL)
 
 
 class TypedLines:
