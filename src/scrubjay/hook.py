@@ -82,7 +82,7 @@ def summarise(told: Json) -> Json:
             found[name] = value[: MESSAGE_MAX if name in ("message", "error") else TEXT_MAX]
     if told.get("is_interrupt") is True:
         found["kind"] = "interrupt"
-    if not _is_word(found.get("conversation")):
+    if not _is_word(found.get("conversation")) or told.get("agent_id"):  # that of a subagent is not the agent's
         found.pop("conversation", None)
     return found
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Jay
+from scrubjay.pods.pod import read_pod
 
 
 @pytest.fixture
@@ -107,9 +108,12 @@ def test_a_prompt_that_is_to_be_typed_is_kept_for_who_types_it(jay: Jay) -> None
 
     jay("run", "-d", "--agent", "aider", "--prompt", "fix it")
 
-    _, facts = _facts(jay, "aider")
+    folder, facts = _facts(jay, "aider")
     assert facts["type_when_ready"] == "fix it"
     assert "fix it" not in facts["argv"]
+    pod = read_pod(folder)
+    assert pod is not None
+    assert [pod.claim_prompt(), pod.claim_prompt()] == ["fix it", None]
 
 
 def test_a_prompt_to_be_typed_is_not_kept_with_a_secret_in_it(jay: Jay) -> None:

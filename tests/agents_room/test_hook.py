@@ -233,6 +233,12 @@ def test_what_cannot_be_an_id_is_not_taken_for_one(bad: object) -> None:
     assert "conversation" not in hook.summarise({"hook_event_name": "Stop", "session_id": bad})
 
 
+def test_the_conversation_of_a_subagent_is_not_the_agents() -> None:
+    told: Json = {"hook_event_name": "PreToolUse", "session_id": _ID, "agent_id": "a1"}
+
+    assert hook.summarise(told) == {"event": "PreToolUse"}
+
+
 def test_an_interruption_is_told_from_a_failure() -> None:
     told: Json = {"hook_event_name": "PostToolUseFailure", "tool_name": "Bash", "is_interrupt": True}
 

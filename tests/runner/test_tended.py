@@ -137,3 +137,16 @@ async def test_a_keeper_is_dialled_again_when_there_was_no_socket_to_be_had(
         await until(lambda: tended.running, "it is listened to")
 
     assert refused
+
+
+async def test_the_conversation_that_an_agent_reports_is_part_of_what_is_known_of_its_pod(tmp_path: Path) -> None:
+    keeper = FakeKeeper(tmp_path)
+
+    async with _tending(keeper) as (tended, _):
+        await until(lambda: tended.running, "it is listened to")
+        assert tended.report().conversation is None
+        keeper.add(Kind.EVENT, encode_json(event="Stop", source="claude", seq=1, conversation="one"))
+        await until(lambda: tended.report().conversation == "one", "it is known")
+        keeper.add(Kind.EVENT, encode_json(event="recording.paused", reason="disk full"))
+        keeper.add(Kind.EVENT, encode_json(event="SessionStart", source="claude", seq=2, conversation="another"))
+        await until(lambda: tended.report().conversation == "another", "it has begun another")

@@ -68,6 +68,19 @@ class Pod:
             told = Json()
         return _text(told, "conversation") or self.chosen_conversation
 
+    def claim_prompt(self) -> str | None:
+        """What to type now that it waits for its first prompt; None if there is nothing, or somebody has claimed it.
+
+        At most once: what was claimed and not typed can be sent by hand, what was typed twice cannot be taken back.
+        """
+        if self.type_when_ready is None:
+            return None
+        try:
+            os.close(os.open(self.folder / "prompt-typed", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return None
+        return self.type_when_ready
+
     def tape(self) -> Tape:
         """Its tape."""
         from scrubjay.tape.reader import Tape  # 15 ms that starting a pod need not wait for
