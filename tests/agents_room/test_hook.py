@@ -21,6 +21,7 @@ from scrubjay.errors import KeeperRefused
 from scrubjay.keeper import environment, events
 from scrubjay.keeper.events import BadEvent, HookEvents
 from scrubjay.pods.pod import read_pod
+from scrubjay.runner.start import hook_command
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
 
@@ -159,6 +160,17 @@ def test_when_the_keeper_is_gone_nothing_happens(fleet: Fleet) -> None:
 
     assert _events(member) == []
     assert member.pod.conversation is None
+
+
+def test_an_agent_does_not_notice_that_scrubjay_was_removed(fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+    line = hook_command("claude")
+    for missing in (sys.executable, "hook.py"):
+        _run(["sh", "-c", line.replace(missing, f"{missing}-gone")], {"hook_event_name": "Lost"}, member.pod.folder)
+
+    _run(["sh", "-c", f"{line} named"], {"kind": "x"}, member.pod.folder)
+
+    assert _await_events(member, 1) == [{"event": "named", "source": "claude", "seq": 1, "kind": "x"}]
 
 
 def test_an_input_that_never_ends_is_given_up(fleet: Fleet) -> None:

@@ -102,12 +102,17 @@ def _launch(request: Start, library: Library, home: Home, pod: PodId, environ: M
 
 
 def _place(manifest: Manifest, home: Home, pod: PodId, environ: Mapping[str, str]) -> Place:
-    return Place(
-        folder=str(home.folder_of(pod) / "agent"),
-        # The same in every pod, which the hook finds by its environment: agents remember which hooks are trusted.
-        hook=shlex.join([sys.executable, "-I", "-S", str(_HOOK), manifest.name]),
-        environ=environ,
-    )
+    return Place(folder=str(home.folder_of(pod) / "agent"), hook=hook_command(manifest.name), environ=environ)
+
+
+def hook_command(agent: str) -> str:
+    """A shell line by which an agent reports; more arguments may follow it.
+
+    It says nothing and succeeds even where Scrubjay was moved or removed while the agent runs. It is the same in every
+    pod, which the hook finds by its environment, for agents ask about hooks that they do not know.
+    """
+    guard = '"$@" 2>/dev/null || :'
+    return shlex.join(["sh", "-c", guard, "scrubjay", sys.executable, "-I", "-S", str(_HOOK), agent])
 
 
 def _check_prompt(prompt: str | None) -> str | None:
