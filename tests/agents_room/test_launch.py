@@ -101,6 +101,10 @@ def test_the_hash_of_a_hook_is_the_one_that_codex_computes(event: str, hashed: s
     assert hook_hash(event, "true") == f"sha256:{hashed}"
 
 
+def test_a_prompt_follows_a_command_of_the_agent() -> None:
+    assert _start("codex", "resume", "--last", prompt="go on").argv[-3:] == ("resume", "--last", "go on")
+
+
 def test_settings_of_codex_are_toml_whatever_is_in_the_path_of_the_hook() -> None:
     import tomllib
 

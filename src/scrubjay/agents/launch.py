@@ -112,10 +112,12 @@ def _launch(
     added = expand.registrations
     told = start.prompt if prompt is not None and not typed and start.prompt is not None else ()
     options = (*start.options, *(word for each in added for word in each.options), *conversing)
+    told = tuple(expand(word) for word in told)
+    # A prompt comes before a person's options, some of which take all words that follow, but after a command of theirs.
+    last = (*arguments, *told) if arguments and not arguments[0].startswith("-") else (*told, *arguments)
     return Launch(
-        # The prompt before a person's own arguments, for some of their options take all words that follow; and ours
-        # before theirs, for of two that contradict each other the later one holds.
-        argv=(*start.command, *(expand(word) for word in (*options, *told)), *arguments),
+        # Ours come first, for of two that contradict each other the later one holds.
+        argv=(*start.command, *map(expand, options), *last),
         agent=manifest.name,
         arguments=arguments,
         environment=expand.environment(manifest.environment, *(each.environment for each in added)),
