@@ -160,6 +160,31 @@ def test_a_bell_says_nothing_where_more_is_known_or_all_is_over() -> None:
     assert life.watch.called(PodId("b" * 26), "bell", "", "", attended=False) is None
 
 
+def test_a_bell_counts_where_output_alone_tells_what_a_program_does() -> None:
+    life = _Life()
+    life.status(1, activity="executing", confidence=0.5)
+    assert life.watch.called(_POD, "bell", "", "", attended=False) is not None
+
+    life.status(2, activity="executing", confidence=0.98)
+    assert life.watch.called(_POD, "bell", "", "", attended=False) is None
+
+
+def test_a_wait_is_told_in_the_words_of_the_agent() -> None:
+    evidence = {"detail": "approve Bash: rm -rf build"}
+    asked = _Life().status(1, activity="waiting", waiting_for="person:permission", evidence=evidence)
+
+    assert _told(asked) == ("needs_you", "builder", "asks for a permission: approve Bash: rm -rf build")
+
+
+def test_an_agent_that_stopped_for_a_problem_has_failed_once() -> None:
+    life = _Life()
+    life.status(1, activity="executing")
+    stopped = life.status(2, activity="idle", evidence={"problem": "API Error: 401"})
+
+    assert _told(stopped) == ("failed", "builder", "stopped: API Error: 401")
+    assert life.status(3, activity="idle", evidence={"problem": "API Error: 401", "at": 5}) is None
+
+
 def test_the_same_wait_has_the_same_key_and_another_one_has_another() -> None:
     life = _Life()
     first = life.status(1, activity="waiting", waiting_for="person:permission")

@@ -181,7 +181,8 @@ class Watch:
         seen.activity, seen.waiting_for = _text(status, "activity"), _text(status, "waiting_for")
         seen.problem = _text(_mapping(status, "evidence"), "problem")
         confidence = status.get("confidence")
-        seen.told = isinstance(confidence, int | float) and confidence >= TOLD_BY_MORE
+        unsure = isinstance(confidence, int | float) and confidence < TOLD_BY_MORE
+        seen.told = seen.activity is not None and not unsure
         if seen.activity == "executing" and seen.working_since_us is None:
             seen.working_since_us = wall_us
         elif seen.activity == "idle":

@@ -233,5 +233,6 @@ def _confidence(activity: State, agreeing: list[Claim], outvoted: list[Claim]) -
             doubt *= 1 - claim.trust
     sure = (1 - doubt) or 0.3
     for claim in outvoted:
-        sure *= 1 - 0.3 * claim.trust
+        if claim.source != "output":  # which is quiet whenever somebody is waited for
+            sure *= 1 - 0.3 * claim.trust
     return round(sure, 2)

@@ -19,6 +19,7 @@ _FRESH_AFTER_MOVING_US = 400_000  # the same, of an agent whose line that moved 
 _ECHO_US = 500_000  # after a key, within which what is drawn may be its echo
 _KNOWN_MAX = 2000  # lines that are remembered
 _WHY_MAX = 120
+_FOR_GOOD = 1 << 63
 
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 _ASKS = re.compile(r"\w\?(\s|$)")
@@ -37,6 +38,8 @@ class ScreenReading:
         self._tells_by_moving = False  # whether it has ever shown a line that moves while it works
         self._typed_at: int | None = None
         self._offset = 0
+        self._standing: Claim | None = None  # what was read off it
+        self._stands_until: int | None = None
         self.fresh_at: int | None = None  #: when something new was drawn last
         self.has_looked = False
 
@@ -46,7 +49,7 @@ class ScreenReading:
 
     def look(self, at: int, offset: int, glance: Glance) -> None:
         """Take in the screen."""
-        self.has_looked = True
+        self.has_looked, self._stands_until = True, None
         self._lines, self._cursor, self._offset = glance.lines()[-BODY_LINES:], glance.cursor, offset
         self._note_news(at)
         moving: dict[str, tuple[str, int | None]] = {}
@@ -86,6 +89,13 @@ class ScreenReading:
 
     def claim(self, at: int) -> Claim | None:
         """What the first rule that matches says."""
+        if self._stands_until is None or at >= self._stands_until:
+            self._standing = self._read(at)
+            moves_until = [moved_at + MOVES_US for _, moved_at in self._moving.values() if moved_at is not None]
+            self._stands_until = min((moment for moment in moves_until if moment > at), default=_FOR_GOOD)
+        return self._standing
+
+    def _read(self, at: int) -> Claim | None:
         for rule in self._rules:
             seen = self._match(rule, at)
             if seen is not None:
