@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import scrubjay
-from benchmarks import echo, indexing, keeper, recording, search, seek, storage
+from benchmarks import echo, indexing, keeper, recording, search, seek, status_accuracy, storage
 from benchmarks.family import CommandFailed, stolen_s
 from benchmarks.fleet import echo_live, ingest, late_join, viewers
 from benchmarks.plan import MB, Plan, clean_environment
@@ -36,6 +36,7 @@ _BENCHMARKS = {
     "viewers": viewers.measure,
     "ingest": ingest.measure,
     "late-join": late_join.measure,
+    "status": status_accuracy.measure,
 }
 _RESULTS = Path(__file__).parent / "results"
 _SIZE_MB, _LONGEST_MB = 100, 1000

@@ -93,9 +93,7 @@ def measure(plan: Plan) -> Report:  # noqa: ARG001
         Target("time right, by manifests", total.right(), RIGHT_MIN, "", at_least=True),
         Target("permission prompts and questions not found within 1 s", len(total.missed), 0, "waits"),
         Target("longest wait that was none", total.longest_false_wait_s, FALSE_WAIT_MAX_S, "s"),
-        Target(
-            "time right without a manifest, of the agent it is worst for", worst, GENERIC_RIGHT_MIN, "", at_least=True
-        ),
+        Target("time right without a manifest, at worst", worst, GENERIC_RIGHT_MIN, "", at_least=True),
         Target("ratio of wrong time to the peer's", _wrong(total) / _wrong(total_quiet), 0.2, "x"),
     ]
     return report

@@ -33,6 +33,7 @@ from scrubjay.errors import (
 from scrubjay.ids import PodId, new_runner_id, parse_runner_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod
+from scrubjay.runner.first_prompt import is_due, type_first_prompt
 from scrubjay.runner.screens import Heard, LiveScreens
 from scrubjay.runner.tended import Tended
 from scrubjay.runner.worktrees import Worktrees
@@ -76,6 +77,7 @@ class Runner:
         self.on_called: Callable[[Tended, Heard], None] = lambda _tended, _heard: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: dict[PodId, asyncio.Task[None]] = {}
+        self._typing: set[asyncio.Task[bool]] = set()
         self._to_take_in: dict[PodId, Tended] = {}
 
     async def run(self) -> None:
@@ -223,8 +225,13 @@ class Runner:
 
     def _status_changed(self, pod: PodId, status: Json) -> None:
         tended = self.pods.get(pod)
-        if tended is not None:
-            tended.take_status(status)
+        if tended is None:
+            return
+        tended.take_status(status)
+        if is_due(tended, status):
+            task = asyncio.create_task(type_first_prompt(tended))
+            self._typing.add(task)
+            task.add_done_callback(self._typing.discard)
 
     def _heard_in_thread(self, pod: PodId, heard: Heard) -> None:
         if self._loop is not None and not self._loop.is_closed():

@@ -23,6 +23,7 @@ from scrubjay.tape.typed import TypedLines
 
 _FRAME_US = 10_000  # in which the rest of what is being drawn has arrived
 _LOOK_US = 100_000  # from one look at the screen to the next
+_CALM_LOOK_US = 400_000  # the same, where the agent itself says what it does
 _CORRECT_US = 1_000_000  # for which what is seen must contradict an event to correct it
 _STUCK_US = 20_000_000  # without a byte, after which a program that says it works is no longer believed alone
 _TYPED_US = 5_000_000  # after a line was submitted, within which an agent shows that it has taken it
@@ -147,7 +148,8 @@ class Detector:
         """When the screen should be looked at; None if nothing was drawn since it was."""
         if self._unseen_since is None:
             return None
-        return max(self._unseen_since + _FRAME_US, self._looked_at + _LOOK_US)
+        told = any(len(self._claims[source].states) == 1 for source in ("program", "title") if source in self._claims)
+        return max(self._unseen_since + _FRAME_US, self._looked_at + (_CALM_LOOK_US if told else _LOOK_US))
 
     def change_due(self, at: int) -> int | None:
         """When the verdict may be another though nothing happens; None if never."""
