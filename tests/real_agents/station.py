@@ -39,7 +39,7 @@ class Station:
         while line := self._up.stdout.readline():
             if line.startswith(b"}"):
                 return self
-        raise AssertionError(f"scrubjay up ended: {self._log.read_text()}")
+        raise AssertionError(f"scrubjay up ended with {self._up.wait(20)}: {self._log.read_text()[-2000:]}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -55,7 +55,7 @@ def test_a_question_to_the_person_is_seen(station: Station) -> None:
 
 
 def test_an_interrupted_turn_is_over(station: Station) -> None:
-    station.stub.plan(Answer(_LONG, over_s=60))
+    station.stub.plan(Answer(_LONG, over_s=30))
 
     pod = station.run(prompt="write something long")
     turn = pod.wait_for_turn("write something long")
