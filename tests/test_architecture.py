@@ -51,7 +51,7 @@ _PURE = (
     "cli/inert.py",
     "cli/service_unit.py",
     "replay/frame.py",
-    "replay/typed.py",
+    "tape/typed.py",
     "replay/instants.py",
     "replay/query.py",
     "replay/rows.py",

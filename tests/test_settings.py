@@ -39,7 +39,8 @@ def _refusal(environ: dict[str, str], config: Path | None = None) -> str:
 def test_without_anything_said_the_defaults_hold(environ: dict[str, str], tmp_path: Path) -> None:
     settings = read_settings(environ, data=None)
 
-    assert settings == Settings(data=tmp_path / "state" / "scrubjay", agents=tmp_path / "config" / "scrubjay" / "agents")
+    own = tmp_path / "config" / "scrubjay" / "agents"
+    assert settings == Settings(data=tmp_path / "state" / "scrubjay", agents=own)
     assert (settings.host, settings.port) == ("127.0.0.1", 8477)
     assert settings.runner_name == os.uname().nodename
     assert settings.notify_on == ("needs_you", "failed", "done")

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, select
 
 from scrubjay.errors import NoSuchPod
-from scrubjay.fleet.process import Process
+from scrubjay.fleet.process import Activity, Process
 from scrubjay.store import schema
 from scrubjay.store.events import last_number, read_events
 from scrubjay.store.notices import Mute, mute_of, mute_pod, muted_pods, unmute_pod
 from scrubjay.store.pods import PodFacts, add_pod, change_pod, get_pod, list_pods, remove_pod
-from scrubjay.store.status import Activity, Status, set_status, status_history
+from scrubjay.store.status import Status, set_status, status_history
 from tiers import sized
 
 _PODS = 3

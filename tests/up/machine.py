@@ -157,8 +157,8 @@ class Onlooker:
 
 
 @asynccontextmanager
-async def open_machine(data: Path) -> AsyncGenerator[Machine]:
-    """A machine with an empty data directory; its pods are ended with it."""
+async def open_machine(data: Path, *, pods_go_on: bool = False) -> AsyncGenerator[Machine]:
+    """A machine with a data directory; its pods are ended with it, unless they are to go on without it."""
     settings = Settings(data=data, port=0)
     async with (
         running_server(settings, shared_tapes(settings)) as server,
@@ -173,16 +173,17 @@ async def open_machine(data: Path) -> AsyncGenerator[Machine]:
             await asyncio.wait_for(linked.wait(), 30)
             yield Machine(settings, server, http)
         finally:
-            for pod in Home(data).pods():
-                if pod.alive:
-                    with pod.connect() as keeper:
-                        keeper.send({"do": "stop", "author": "test", "grace_ms": 0})
-            await _until_ended(data)
+            if not pods_go_on:
+                await _end_pods(data)
             linking.cancel()
             await asyncio.wait([linking])
 
 
-async def _until_ended(data: Path) -> None:
+async def _end_pods(data: Path) -> None:
+    for pod in Home(data).pods():
+        if pod.alive:
+            with pod.connect() as keeper:
+                keeper.send({"do": "stop", "author": "test", "grace_ms": 0})
     deadline = asyncio.get_running_loop().time() + 10
     while any(pod.alive for pod in Home(data).pods()):
         assert asyncio.get_running_loop().time() < deadline, "a pod does not end"

@@ -110,7 +110,10 @@ def _tell_from_tape(pod: Pod, settings: Settings, at: int) -> Json:
 
         watch_recording(records(), ShownTerminal(workers), detector, changes.append, until=at)
     if not changes:
-        raise ScrubjayError(f"{pod.name} had shown nothing by then", hint="choose a later instant")
+        raise ScrubjayError(
+            f"{pod.name} had shown nothing after {at / 1e6:.1f} s, so nothing is known of what it did",
+            hint="ask again when it has, or choose a later instant with --at",
+        )
     return encode_change(changes[-1])
 
 

@@ -1,0 +1,117 @@
+"""``explain``, ``detect``, and what ``ps`` says of agents."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Jay
+from corpus import recordings
+
+_ACTOR = Path(__file__).parent.parent / "agents" / "actor.py"
+_DIALOG = "\r\nRun this command?\r\n\u276f 1. Yes\r\n  2. No\r\n\r\nEnter to confirm, Esc to cancel"
+
+
+@pytest.fixture
+def cast(tmp_path: Path) -> Path:
+    """A recording of a turn with a permission."""
+    recording = next(each for each in recordings() if each.name == "claude-turn-ghostty")
+    path = tmp_path / "turn.cast"
+    path.write_bytes(recording.cast)
+    return path
+
+
+def _act(jay: Jay, name: str, *script: list[object]) -> None:
+    """Start an agent that does as it is told."""
+    log = jay.work / f"{name}.log"
+    jay("run", "-d", "--name", name, "--", sys.executable, "-I", "-S", str(_ACTOR), json.dumps(script), str(log))
+
+
+def test_detect_prints_intervals_that_follow_each_other(jay: Jay, cast: Path) -> None:
+    intervals: list[dict[str, Any]] = jay.json("detect", str(cast), "--agent", "claude")
+
+    assert [each["activity"] for each in intervals][-5:] == ["idle", "executing", "waiting", "executing", "idle"]
+    assert all(before["t1"] == after["t0"] for before, after in pairwise(intervals))
+    waiting = next(each for each in intervals if each["activity"] == "waiting")
+    assert waiting["waiting_for"] == "person:permission"
+    assert waiting["why"][0].startswith("program: blocked permission")
+
+
+def test_detect_is_for_people_too_and_for_agents_that_nothing_is_known_of(jay: Jay, cast: Path) -> None:
+    done = jay("detect", str(cast), "--agent", "nobody")
+
+    assert b"'nobody' has no manifest" in done.stderr
+    assert b"waiting: permission" in done.stdout
+    assert jay("detect", str(cast), "--generic").stdout == done.stdout
+
+
+def test_detect_of_a_recording_that_breaks_off_tells_what_there_is(jay: Jay, cast: Path) -> None:
+    whole = jay.json("detect", str(cast), "--agent", "claude")
+    cast.write_bytes(cast.read_bytes()[: -len(cast.read_bytes()) // 3])
+
+    told = jay.json("detect", str(cast), "--agent", "claude")
+
+    assert [each["t0"] for each in told] == [each["t0"] for each in whole][: len(told)]
+    assert 0 < len(told) < len(whole)
+
+
+@pytest.mark.parametrize("text", ["", "not a recording", '{"version": 7}\n', '{"version": 2, "width": 80}\n[1'])
+def test_detect_of_what_is_no_recording_says_so_in_one_line(jay: Jay, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.cast"
+    path.write_text(text)
+
+    assert "bad.cast" in jay.error("detect", str(path), code=1)
+
+
+def test_what_nobody_watched_is_explained_from_the_recording(jay: Jay) -> None:
+    _act(
+        jay, "asker", ["print", "Working on it\r\n"], ["wait", 2.5], ["print", _DIALOG], ["read"], ["print", "\r\nbye"]
+    )
+    jay.wait_for(lambda: b"Esc to cancel" in jay("logs", "asker").stdout)
+
+    now = jay.wait_for(lambda: (told := jay.json("explain", "asker"))["activity"] == "waiting" and told)
+
+    assert (now["waiting_for"], now["detail"]) == ("person:permission", "Run this command?")
+    assert [claim["signal"] for claim in now["evidence"]] == ["screen"]
+    assert 0.5 < now["confidence"] < 0.9
+    before = jay.json("explain", "asker", "--at", f"{now['since_s'] - 0.5}s")
+    assert before["activity"] != "waiting"
+    assert before["since_s"] < now["since_s"]
+    jay("send", "asker", "--enter")
+    jay.wait_until_ended("asker")
+    assert jay.json("explain", "asker", "--at", f"{now['since_s'] + 0.1}s")["activity"] == "waiting"
+
+
+def test_an_explanation_names_the_signals_and_the_command_that_shows_the_screen(jay: Jay) -> None:
+    _act(jay, "asker", ["print", _DIALOG], ["read"])
+    jay.wait_for(lambda: jay.json("explain", "asker")["activity"] == "waiting")
+
+    lines = jay("explain", "asker").stdout.decode().splitlines()
+
+    assert lines[0].startswith("asker: waiting: permission, since ")
+    assert lines[1] == "  it says: Run this command?"
+    assert any("because" in line and "screen" in line for line in lines)
+    assert "output" in next(line for line in lines if "against it" in line)
+    assert lines[-1].startswith("  see it: scrubjay screen asker --at @")
+    assert b"Run this command?" in jay(*shlex.split(lines[-1].removeprefix("  see it: scrubjay "))).stdout
+
+
+def test_ps_says_what_an_agent_does_only_while_somebody_watches_it(jay: Jay) -> None:
+    _act(jay, "unwatched", ["print", _DIALOG], ["read"])
+
+    pod = jay.pods()["unwatched"]
+
+    assert (pod["state"], pod["activity"], pod["waiting_for"]) == ("running", None, None)
+
+
+def test_what_has_shown_nothing_cannot_be_explained(jay: Jay) -> None:
+    jay("run", "-d", "--name", "silent", "--", "sleep", "60")
+
+    assert "silent had shown nothing after" in jay.error("explain", "silent", code=1)
+    assert "'yesterday-ish'" in jay.error("explain", "silent", "--at", "yesterday-ish", code=2)
