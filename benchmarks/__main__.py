@@ -18,7 +18,7 @@ from pathlib import Path
 import scrubjay
 from benchmarks import echo, indexing, keeper, recording, search, seek, status_accuracy, storage
 from benchmarks.family import CommandFailed, stolen_s
-from benchmarks.fleet import echo_live, ingest, late_join, viewers
+from benchmarks.fleet import echo_live, ingest, late_join, status_live, viewers
 from benchmarks.plan import MB, Plan, clean_environment
 from benchmarks.report import Report
 from benchmarks.terminal import NoEcho
@@ -37,6 +37,7 @@ _BENCHMARKS = {
     "ingest": ingest.measure,
     "late-join": late_join.measure,
     "status": status_accuracy.measure,
+    "status-live": status_live.measure,
 }
 _RESULTS = Path(__file__).parent / "results"
 _SIZE_MB, _LONGEST_MB = 100, 1000

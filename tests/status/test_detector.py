@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 
 import pytest
@@ -54,6 +55,10 @@ class Stage:
 
     def reports(self, event: str, **fields: str) -> Stage:
         self.detector.hook(self.at, self.at, {"event": event, **fields})
+        return self
+
+    def has_terminal(self, does: str) -> Stage:
+        self.detector.has_terminal(self.at, self.at, does, "make")
         return self
 
     @property
@@ -277,3 +282,44 @@ def test_hostile_text_does_no_harm(happens: Callable[[Stage, str], Stage]) -> No
         stage.shows(*[text] * 20)
 
     assert stage.verdict.activity in ("executing", "waiting", "idle")
+
+
+def test_a_silent_program_that_reads_nothing_works() -> None:
+    stage = Stage().shows("compiling").has_terminal("works").wait(600)
+
+    assert stage.verdict.activity == "executing"
+    assert stage.verdict.agreeing[0].why == "make works and reads nothing"
+
+
+def test_a_program_that_reads_a_line_does_not_work_whatever_it_has_shown_just_now() -> None:
+    assert Stage().shows("name?").has_terminal("reads").verdict.activity == "idle"
+    assert Stage().shows("Delete it? [y/N]").has_terminal("reads").verdict.activity == "waiting"
+
+
+def test_a_program_that_draws_is_told_by_what_it_draws() -> None:
+    assert Stage().shows("compiling").has_terminal("works").wait(5).has_terminal("draws").verdict.activity == "idle"
+
+
+def test_nothing_has_begun_on_an_empty_screen() -> None:
+    stage = Stage().shows("", "  ").wait(5)
+    assert not stage.detector.has_begun
+
+    assert stage.shows("Welcome").detector.has_begun
+
+
+_ERRORS = """
+    [[screen]]
+    state = "error"
+    body = ['^Error']
+    after = '^> .'
+"""
+
+
+def test_an_error_counts_until_another_prompt_follows_it() -> None:
+    stage = Stage(parse_rules(tomllib.loads(_ERRORS)))
+
+    stage.shows("> hello", "Error: no such model", "> ").wait(5)
+    assert (stage.verdict.activity, stage.verdict.problem) == ("idle", "Error: no such model")
+
+    stage.shows("> hello", "Error: no such model", "> try again", "Hello!", "> ").wait(5)
+    assert (stage.verdict.activity, stage.verdict.problem) == ("idle", None)

@@ -37,7 +37,7 @@ def test_a_table_is_read() -> None:
 
     assert rules.order[:2] == ("screen", "title")
     assert set(rules.order) == {
-        "leaving", "program", "title", "progress", "paste", "hook", "typed", "screen", "output"
+        "leaving", "program", "title", "progress", "paste", "hook", "typed", "screen", "process", "output"
     }  # fmt: skip
     assert rules.title[0].meaning.states == EXECUTING
     assert rules.progress["busy"].states == EXECUTING | WAITING

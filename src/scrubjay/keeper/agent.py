@@ -30,6 +30,7 @@ class Agent:
         # The agent's own side is held open too: else the kernel would call the terminal hung up as soon as
         # the agent closes it, and what the agent shows after it has opened it again would go unheard.
         self._theirs = theirs
+        self.name = os.ttyname(theirs)  #: of the terminal, as the agent knows it
         self.hung_up = False
         self._pending: list[bytes] = []
         self.pending_bytes = 0
@@ -91,11 +92,19 @@ class Agent:
 
         Programs that draw themselves switch line reading off too: what is typed to those is not hidden.
         """
-        try:
-            flags = termios.tcgetattr(self.terminal)[_LFLAG]
-        except termios.error:
-            return False
+        flags = self._flags()
         return bool(flags & termios.ICANON) and not flags & termios.ECHO
+
+    @property
+    def gives_lines(self) -> bool:
+        """Whether what is typed is given out as whole lines; programs that draw themselves read every key."""
+        return bool(self._flags() & termios.ICANON)
+
+    def _flags(self) -> int:
+        try:
+            return termios.tcgetattr(self.terminal)[_LFLAG]
+        except termios.error:
+            return 0
 
     def resize(self, cols: int, rows: int) -> None:
         """Change the size of the terminal; the agent is told by the kernel."""
@@ -104,13 +113,14 @@ class Agent:
     def signal(self, number: int) -> None:
         """Send a signal to the agent and whatever runs with it in the foreground."""
         # A terminal without a foreground group says 0, which as a target would mean our own group.
-        for group in {self.pid, self._foreground_group()} - {0}:
+        for group in {self.pid, self.foreground_group()} - {0}:
             try:
                 os.killpg(group, number)
             except (ProcessLookupError, PermissionError):
                 continue
 
-    def _foreground_group(self) -> int:
+    def foreground_group(self) -> int:
+        """The process group that has the terminal; 0 if none has."""
         try:
             return os.tcgetpgrp(self.terminal)
         except OSError:

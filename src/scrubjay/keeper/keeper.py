@@ -10,6 +10,7 @@ import time
 from scrubjay.keeper.answers import Answers, NotAnswerable
 from scrubjay.keeper.clients import Client, peer, read_written
 from scrubjay.keeper.events import BadEvent, HookEvents
+from scrubjay.keeper.foreground import Foreground
 from scrubjay.keeper.leftovers import Leftovers
 from scrubjay.keeper.processes import give_memory_back
 from scrubjay.keeper.protocol import SIZE_MAX, SIZE_MIN
@@ -82,6 +83,7 @@ class Keeper:
         self._echo.register(agent.terminal, select.POLLIN)
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._leftovers = Leftovers(recorder, aides)
+        self._foreground = Foreground(agent, recorder, self._later)
         self._wait_status: int | None = None
         self._last_words_bytes = TERMINAL_BYTES
         self._agent_gone = False
@@ -102,6 +104,7 @@ class Keeper:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._poll.register(self._wakeup, _READ)
         self._poll.register(self._listener, select.POLLIN)
+        self._foreground.look_soon()
         self._reap()  # the agent may have ended before the signal handler was there
         self._settle()
         while not self._over:
@@ -234,6 +237,7 @@ class Keeper:
             for _, seat in self._seated.values():
                 seat.show_live(parts, self._output_end, writer.written)
         self._output_end = writer.offset
+        self._foreground.look_soon()
 
     def _reap(self) -> None:
         while True:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["executing", "waiting", "idle"]
-Source = Literal["leaving", "program", "title", "progress", "paste", "hook", "typed", "screen", "output"]
+Source = Literal["leaving", "program", "title", "progress", "paste", "hook", "typed", "screen", "process", "output"]
 
 EXECUTING: frozenset[State] = frozenset({"executing"})
 WAITING: frozenset[State] = frozenset({"waiting"})

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from scrubjay.screen.engine import Effect
 from scrubjay.screen.glance import Glance
-from scrubjay.status.claims import ANY, EXECUTING, IDLE, PERMISSION, QUESTION, Claim, Source, State
+from scrubjay.status.claims import ANY, EXECUTING, IDLE, PERMISSION, QUESTION, WAITING, Claim, Source, State
 from scrubjay.status.paste_mode import PasteMode
 from scrubjay.status.program_status import ProgramStatus, parse_report
 from scrubjay.status.rules import Meaning, Rules
@@ -125,6 +125,14 @@ class Detector:
         if meaning is not None:
             self._claims["hook"] = self._claim("hook", meaning, name, at, offset)
 
+    def has_terminal(self, at: int, offset: int, does: str, program: str) -> None:
+        """What has the terminal in the foreground: it works, reads a line, or draws, of which nothing follows."""
+        claims = {
+            "works": Claim("process", EXECUTING, f"{program} works and reads nothing", at, offset, trust=0.6),
+            "reads": Claim("process", IDLE | WAITING, f"{program} reads a line", at, offset, trust=0.6),
+        }
+        self._set("process", claims.get(does))
+
     def resized(self, at: int) -> None:
         """The window has another size: what is on it stands elsewhere."""
         if self._unseen_since is None:
@@ -160,6 +168,11 @@ class Detector:
         if self._printed_at is not None and any(claim.states == EXECUTING for claim in self._claims.values()):
             moments.append(self._printed_at + _STUCK_US)
         return min((moment for moment in moments if moment is not None and moment > at), default=None)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the agent has shown or said anything; before, it is neither idle nor at work."""
+        return self._screen.has_text or any(source != "output" for source in self._claims)
 
     def verdict(self, at: int) -> Verdict:
         """What the agent is doing at an instant that is not before anything that was told."""

@@ -14,9 +14,13 @@ Table = Mapping[str, object]
 FOOT_LINES = 3  # of the screen, at the bottom, in which ``foot`` is looked for
 BODY_LINES = 16  # and in which the other patterns are
 
+ERROR = "error"  # a problem that is not told in words
+
 _STATES: tuple[State, ...] = ("executing", "waiting", "idle")
 _WAITING_FOR = {"permission": PERMISSION, "question": QUESTION}
-_SOURCES: tuple[Source, ...] = ("leaving", "program", "title", "progress", "paste", "hook", "typed", "screen", "output")
+_SOURCES: tuple[Source, ...] = (
+    *("leaving", "program", "title", "progress", "paste", "hook", "typed", "screen", "process", "output"),
+)
 
 
 class BadRules(Exception):
@@ -54,6 +58,7 @@ class ScreenRule:
     foot: tuple[re.Pattern[str], ...] = ()  #: each in one of the last lines
     body: tuple[re.Pattern[str], ...] = ()  #: each in one of more of them
     none: tuple[re.Pattern[str], ...] = ()  #: none in any of these
+    after: re.Pattern[str] | None = None  #: only what is below the last line with this is looked at
     cursor: re.Pattern[str] | None = None  #: in the line the cursor is in
     moves: re.Pattern[str] | None = None  #: in a line that keeps changing: what is only quoted stands still
     trust: float = 0.85
@@ -118,7 +123,7 @@ def _title(row: Table, where: str) -> TitleRule:
 
 def _screen(row: Table, where: str) -> ScreenRule:
     _no_others(
-        row, {"name", "state", "waiting_for", "problem", "foot", "body", "none", "cursor", "moves", "trust"}, where
+        row, {"name", "state", "waiting_for", "foot", "body", "none", "after", "cursor", "moves", "trust"}, where
     )
     trust = row.get("trust", 0.85)
     if not isinstance(trust, int | float) or not 0 < trust < 1:
@@ -129,6 +134,7 @@ def _screen(row: Table, where: str) -> ScreenRule:
         foot=_patterns(row, "foot", where),
         body=_patterns(row, "body", where),
         none=_patterns(row, "none", where),
+        after=_pattern(row["after"], f"{where}.after") if "after" in row else None,
         cursor=_pattern(row["cursor"], f"{where}.cursor") if "cursor" in row else None,
         moves=_pattern(row["moves"], f"{where}.moves") if "moves" in row else None,
         trust=float(trust),
@@ -159,15 +165,14 @@ def _meaning(row: Table, where: str) -> Meaning:
     said = row.get("state")
     names = cast(list[object], said) if isinstance(said, list) else [said]
     if names == ["error"]:
-        return Meaning(frozenset({"idle"}), problem="error")
+        return Meaning(frozenset({"idle"}), problem=ERROR)
     states: frozenset[State] = frozenset([state for state in _STATES if state in names])
     if not states or len(states) != len(names) or states == ANY:
         raise BadRules(f"{where}.state", f"{said!r} is not one or two of {', '.join(_STATES)}, nor error")
     waiting_for = row.get("waiting_for")
     if waiting_for is not None and (waiting_for not in _WAITING_FOR or "waiting" not in states):
         raise BadRules(f"{where}.waiting_for", f"{waiting_for!r} is not permission or question of a waiting state")
-    problem = row.get("problem")
-    return Meaning(states, _WAITING_FOR[str(waiting_for)] if waiting_for is not None else None, _text(problem))
+    return Meaning(states, _WAITING_FOR[str(waiting_for)] if waiting_for is not None else None)
 
 
 def _rows(table: Table, name: str) -> list[Table]:
@@ -197,7 +202,3 @@ def _no_others(table: Table, known: set[str], where: str) -> None:
     for name in table:
         if name not in known:
             raise BadRules(f"{where}.{name}", f"is not known; known are {', '.join(sorted(known))}")
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from scrubjay.screen.glance import Glance
 from scrubjay.status.claims import Claim
-from scrubjay.status.rules import BODY_LINES, FOOT_LINES, ScreenRule
+from scrubjay.status.rules import BODY_LINES, ERROR, FOOT_LINES, ScreenRule
 
 MOVES_US = 2_500_000  # since a line changed last, for which it still counts as moving
 _FRESH_US = 1_500_000  # since something new was drawn, for which that counts as activity
@@ -41,6 +41,7 @@ class ScreenReading:
         self._standing: Claim | None = None  # what was read off it
         self._stands_until: int | None = None
         self.fresh_at: int | None = None  #: when something new was drawn last
+        self.has_text = False  #: whether there ever was some on it
         self.has_looked = False
 
     def type(self, at: int, *, submits: bool) -> None:
@@ -51,6 +52,7 @@ class ScreenReading:
         """Take in the screen."""
         self.has_looked, self._stands_until = True, None
         self._lines, self._cursor, self._offset = glance.lines()[-BODY_LINES:], glance.cursor, offset
+        self.has_text = self.has_text or bool(self._lines)
         self._note_news(at)
         moving: dict[str, tuple[str, int | None]] = {}
         for _, line in self._lines:
@@ -107,7 +109,7 @@ class ScreenReading:
                     at,
                     self._offset,
                     waiting_for=meaning.waiting_for,
-                    problem=meaning.problem,
+                    problem=seen[:_WHY_MAX] if meaning.problem == ERROR else meaning.problem,
                     detail=self._question() if "waiting" in meaning.states else None,
                     trust=rule.trust,
                 )
@@ -120,6 +122,8 @@ class ScreenReading:
     def _match(self, rule: ScreenRule, at: int) -> str | None:
         """The line that a rule matches by; None if it does not."""
         lines = [line for _, line in self._lines]
+        if rule.after is not None:
+            lines = _below(lines, rule.after)
         if any(pattern.search(line) for pattern in rule.none for line in lines):
             return None
         seen: list[str] = []
@@ -140,3 +144,9 @@ class ScreenReading:
                 return None
             seen.append(found)
         return seen[0]
+
+
+def _below(lines: list[str], pattern: re.Pattern[str]) -> list[str]:
+    """The lines below the last one with this, or all."""
+    last = max((number for number, line in enumerate(lines) if pattern.search(line)), default=-1)
+    return lines[last + 1 :]

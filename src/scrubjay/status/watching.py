@@ -14,7 +14,7 @@ from scrubjay.screen.glance import Glance
 from scrubjay.screen.queries import CallWatch
 from scrubjay.status.detector import Detector, Verdict
 from scrubjay.tape.format import Kind
-from scrubjay.tape.record import Record
+from scrubjay.tape.record import Json, Record
 
 
 class Change(NamedTuple):
@@ -73,10 +73,16 @@ class Watching:
                     self.detector.typed(self._at, end, typed.data)
                     self._decide()
             case Kind.EVENT:
-                self.detector.hook(self._at, end, Record(0, kind, at, payload, 0).json())
+                self._take_event(end, Record(0, kind, at, payload, 0).json())
                 self._decide()
             case _:
                 pass
+
+    def _take_event(self, end: int, event: Json) -> None:
+        if "source" in event:
+            self.detector.hook(self._at, end, event)
+        elif event.get("event") == "terminal.foreground":
+            self.detector.has_terminal(self._at, end, str(event.get("does")), str(event.get("program") or "it"))
 
     def heard(self, effects: Iterable[Effect]) -> None:
         """What output did besides drawing, up to the last record."""
@@ -85,6 +91,8 @@ class Watching:
         self._decide()
 
     def _decide(self) -> None:
+        if not self.detector.has_begun:
+            return
         verdict = self.detector.verdict(self._at)
         if self._last is None or verdict.essence != self._last.essence:
             self._last = verdict
