@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,18 @@ def test_every_hook_that_says_something_is_on_the_page(name: str) -> None:
     assert ("| tools | none |" in _section(name)) == (manifest.mcp is None)
 
 
-def test_the_example_is_a_manifest() -> None:
-    import tomllib
+@pytest.mark.parametrize("name", _NAMES)
+def test_the_signals_that_prove_a_state_are_those_that_the_manifest_reads(name: str) -> None:
+    rules = parse_rules(Library(None).find(name).status)
+    read = {"title": rules.title, "progress": rules.progress, "paste": rules.paste, "screen": rules.screen}
+    row = re.search(rf"^\| {name} \|(.*)$", _PAGE, re.MULTILINE)
 
+    assert row is not None
+    named = set(re.findall(r"`(\w+)`", row[1])) - {"program"}
+    assert named == {signal for signal, found in (read | {"hook": rules.hooks}).items() if found}
+
+
+def test_the_example_is_a_manifest() -> None:
     example = re.search(r"```toml\n(.*?)```", _PAGE, re.DOTALL)
     assert example is not None
     manifest = parse_manifest("mine", tomllib.loads(example[1]), "example")
@@ -66,6 +76,20 @@ def test_the_example_is_a_manifest() -> None:
     assert shlex.join(launch.argv) == (
         "my-agent --tui --no-update --hooks FOLDER/hooks.json --session ID --ask PROMPT -x"
     )
+
+
+def test_the_example_of_rules_uses_every_key() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "status.md").read_text()
+    example = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert example is not None
+
+    rules = parse_rules(tomllib.loads(example[1])["status"])
+
+    assert all([rules.title, rules.progress, rules.paste, rules.screen, rules.hooks, rules.leave])
+    for key in ("foot", "body", "none", "after", "cursor", "moves", "trust"):
+        assert f"| `{key}` |" in page
+    for signal in rules.order:
+        assert f"| `{signal}` |" in page
 
 
 def test_every_placeholder_is_explained() -> None:

@@ -64,9 +64,9 @@ def observe(agent: Agent) -> tuple[str, str] | None:
     group = agent.foreground_group()
     members = [pid for pid in (group, *descendants(group)[:_MEMBERS_MAX]) if pid > 0 and _group_of(pid) == group]
     try:
-        reads = any([_reads(pid, agent.name) for pid in members])  # all: one that cannot be seen may be the reader
+        reads = [_reads(pid, agent.name) for pid in members]  # of all: one that cannot be seen may be the reader
         with open(f"/proc/{group}/comm") as file:
-            return READS if reads else WORKS, file.read().strip()
+            return READS if any(reads) else WORKS, file.read().strip()
     except OSError:
         return None  # it has ended meanwhile, or is another user's
 
