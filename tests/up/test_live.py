@@ -284,6 +284,8 @@ async def test_a_viewer_hears_of_an_end_after_everything_that_was_shown_before(
 
 async def test_many_viewers_who_come_at_once_share_one_keyframe_and_see_the_same(machine: Machine) -> None:
     pod = await machine.start(*_SHELL, name="crowd")
+    async with machine.look(_live(pod)) as first:
+        await first.until(lambda: any(b"ready" in shown for shown in (*first.keyframes, first.output)))
 
     all_look = asyncio.Barrier(41)
 
@@ -291,7 +293,7 @@ async def test_many_viewers_who_come_at_once_share_one_keyframe_and_see_the_same
         async with machine.look(_live(pod)) as viewer:
             await viewer.until(lambda: viewer.keyframes)
             await all_look.wait()
-            await viewer.until(lambda: b"got all" in viewer.output)
+            await viewer.until(lambda: b"got all\r\n" in viewer.output)
             return viewer
 
     viewers = [asyncio.create_task(join()) for _ in range(40)]
