@@ -98,7 +98,12 @@ def test_every_verb_works_against_a_server(elsewhere: Elsewhere) -> None:
     command = "echo hello from afar; while read -r line; do echo got $line; done"
     name = elsewhere.remote("run", "-d", "--name", "far", "--cols", "90", "--rows", "20", "--", "bash", "-c", command)
     assert name.stdout == "far\n"
-    assert re.search(r"^far +\w{8} +running", elsewhere.remote("ps").stdout, re.MULTILINE)
+    _until(lambda: re.search(r"^far +\w{8} +idle", elsewhere.remote("ps").stdout, re.MULTILINE) is not None, "it reads")
+    explained = elsewhere.remote("explain", "far").stdout
+    assert re.match(r"far: idle, since \d\d:\d\d:\d\d", explained)
+    assert "bash reads a line" in explained
+    assert json.loads(elsewhere.remote("explain", "far", "--json").stdout)["activity"] == "idle"
+    assert "idle" in elsewhere.remote("explain", "far", "--at", "100%").stdout
     elsewhere.remote("send", "far", "one", "--enter")
     _until(lambda: "got one" in elsewhere.remote("screen", "far", "--format", "text").stdout, "it was typed")
     elsewhere.remote("mark", "far", "a label")

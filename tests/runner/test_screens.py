@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from runner.growing_tape import Audience, GrowingTape, Stage
 from screen.streams import random_stream
 from scrubjay.errors import ScreenUnavailable
 from scrubjay.ids import new_pod_id
+from scrubjay.pods.status_file import StatusFile
 from scrubjay.replay.indexer import Indexer
 from scrubjay.replay.keyframes import FILE, open_keyframes
 from scrubjay.replay.workers import Workers
@@ -98,6 +100,24 @@ def _find_truth(tape: GrowingTape, offset: int) -> bytes | None:
         return terminal.snapshot(history=True)
     finally:
         terminal.close()
+
+
+# Statuses.
+
+
+def test_the_time_of_a_tape_that_was_found_is_its_own(stage: Stage) -> None:
+    tape = GrowingTape(stage.root)
+    (shown,) = tape.show(b"hello")
+    statuses = StatusFile(tape.disk.root)
+    stage.open(tape, answer_from=tape.end)
+
+    eventually(lambda: len(statuses.rows()) == 2, "it is quiet", within_s=10)
+    more = tape.show(b"\r\nand more")
+    stage.screens.feed(tape.pod, more)
+    eventually(lambda: len(statuses.rows()) == 4, "it is quiet again", within_s=10)
+
+    assert [row["activity"] for row in statuses.rows()] == ["executing", "idle"] * 2
+    assert cast(int, statuses.rows()[-1]["at"]) - shown.at < 15_000_000, "however long this machine has been running"
 
 
 # Answers.

@@ -117,6 +117,27 @@ async def test_an_agent_goes_on_being_watched_after_a_restart(tmp_path: Path) ->
         await machine.stop(pod)
 
 
+async def test_time_goes_on_where_the_recording_is_for_an_agent_that_was_silent_when_it_was_found(
+    tmp_path: Path,
+) -> None:
+    async with open_machine(tmp_path / "home", pods_go_on=True) as machine:
+        pod = await _act(
+            machine, "quiet", tmp_path, ["print", "hello\r\n"], ["read"], ["print", "more\r\n"], ["wait", 60]
+        )
+        await _becomes(machine, pod, "idle")
+
+    async with open_machine(tmp_path / "home") as machine:
+        await until(lambda: machine.is_running(pod), "it is found")
+        await machine.post(f"/api/v1/pods/{pod.id}/input", {"text": "go", "enter": True})
+        await _becomes(machine, pod, "executing")
+        await _becomes(machine, pod, "idle")
+
+        told = [cast(int, row["at"]) for row in StatusFile(pod.folder).rows()]
+        assert told == sorted(told)
+        assert pod.created_us + told[-1] <= time.time_ns() // 1000, "nothing is told of the future"
+        await machine.stop(pod)
+
+
 async def test_what_happened_while_nobody_watched_is_told_afterwards(tmp_path: Path) -> None:
     async with open_machine(tmp_path / "home", pods_go_on=True) as machine:
         script: list[list[object]] = [["say", "working"], ["wait", 4], ["say", "blocked:kind=question"], ["wait", 60]]

@@ -13,7 +13,7 @@ import uuid
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import click
 
@@ -25,11 +25,12 @@ from scrubjay.fleet.process import OVER
 from scrubjay.ids import PodId, parse_pod_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import write_facts
+from scrubjay.replay.instants import Span, parse_instant, resolve
 from scrubjay.tape.format import skim_records, tape_salt
 from scrubjay.tape.record import Json
 from scrubjay.wire.messages import Start
 
-_PS = ("NAME", "ID", "STATE", "AGE", "TAPE", "BRANCH", "COMMAND")
+_PS = ("NAME", "ID", "STATE", "SINCE", "AGE", "TAPE", "BRANCH", "COMMAND")
 # As long as the server may take for it, and a little.
 _START_WITHIN_S = 630.0  # of which a clone of a large repository has 600
 _STOP_WITHIN_S = 90.0  # and the grace
@@ -80,10 +81,12 @@ def _row(pod: Json) -> tuple[str, ...]:
     status = cast(Json, pod["status"])
     over = status["process"] in OVER
     until = cast(int, status["since_us"]) / 1e6 if over else time.time()
+    since_us = cast(Json, status["evidence"]).get("since_us")
     return (
         str(pod["name"]),
         str(pod["id"])[:8],
         str(status["description"]) if pod["reachable"] or over else f"{status['description']}, unreachable",
+        human_span(time.time() - since_us / 1e6) if isinstance(since_us, int) else "-",
         human_span(until - cast(int, pod["created_us"]) / 1e6),
         human_bytes(cast(int, pod["tape_bytes"] or 0)),
         str(pod["branch"] or "-"),
@@ -110,8 +113,9 @@ def mark_elsewhere(context: Context, pod: str, label: str, *, as_json: bool) -> 
 
 def explain_elsewhere(context: Context, pod: str, raw_at: str | None) -> Json:
     """What ``explain`` prints."""
-    path = pod_path(pod, "status")
-    status = cast(Json, context.client.get(path, **({"at": raw_at} if raw_at is not None else {})))
+    then = _moment_elsewhere(context, pod, raw_at) if raw_at is not None else None
+    when = {"at": str(then.wall_us)} if then is not None else {}
+    status = cast(Json, context.client.get(pod_path(pod, "status"), **when))
     told = cast(Json, status["evidence"])
     if status["activity"] is None:
         raise ScrubjayError(f"{pod} is {status['description']}: nothing is known of its agent", hint="try --at")
@@ -119,6 +123,7 @@ def explain_elsewhere(context: Context, pod: str, raw_at: str | None) -> Json:
     return {
         "pod": pod,
         "process": status["process"],
+        "at_s": then.time / 1e6 if then is not None else None,
         **{name: status[name] for name in ("activity", "waiting_for", "confidence")},
         "detail": told.get("detail"),
         "problem": told.get("problem"),
@@ -128,6 +133,30 @@ def explain_elsewhere(context: Context, pod: str, raw_at: str | None) -> Json:
         "evidence": told.get("signals", []),
         "outvoted": told.get("outvoted", []),
     }
+
+
+class _Then(NamedTuple):
+    """An instant of a recording."""
+
+    time: int  #: microseconds since it began
+    wall_us: int
+
+
+def _moment_elsewhere(context: Context, pod: str, raw_at: str) -> _Then | None:
+    """An instant of a recording by the fleet's clock, by which statuses of the past are known; None for its end."""
+    timeline = cast(Json, context.client.get(pod_path(pod, "timeline"), parts="1"))
+    wall_us = timeline["wall_us"]
+    if not isinstance(wall_us, int):
+        raise ScrubjayError(f"nobody knows when {pod} was recorded", hint="leave --at out")
+    moment = resolve(parse_instant(raw_at), [Span(0, cast(int, timeline["duration"]), wall_us)], None)
+    if moment.clamped is not None:
+        say(f"scrubjay: {moment.clamped}")
+    if timeline["live"] and moment.offset is None and moment.time == timeline["duration"]:
+        return None
+    if moment.offset is None:
+        return _Then(moment.time, wall_us + moment.time)
+    shown = cast(Json, context.client.get(pod_path(pod, "screen"), at=raw_at))
+    return _Then(cast(int, shown["time"]), cast(int, shown["wall"]))
 
 
 def stop_elsewhere(context: Context, pod: str, grace_s: float, *, as_json: bool) -> None:

@@ -107,7 +107,9 @@ class LiveScreen:
         self._statuses, self._changed = StatusFile(folder), changed
         self._watching = Watching(Detector(rules), glance=self._glance, changed=self._note_status)
         self._watch_from = 0  # what is before has been watched
-        self._arrived_s = 0.0  # when the last record did
+        # When the tape did, by the monotonic clock. Of a silent one that was found it is later than the truth, never
+        # earlier: what waits for time to pass waits for it from here on, and no record comes from the past.
+        self._began_s = time.monotonic()
 
     def begin(self, workers: Workers) -> None:
         """Stand at the nearest keyframe; ``work`` goes on to the end of the tape from there."""
@@ -126,6 +128,7 @@ class LiveScreen:
             if known is not None:
                 self._watch_from = max(self.offset, known.offset)
                 self._watching.resume(known)
+            self._began_s = time.monotonic() - max(self._at, known.at if known is not None else 0) / 1e6
             terminal.effects()  # now: a worker takes longer to start than a program may wait
         except (EngineUnavailable, NotATape) as error:
             self._unavailable = str(error)
@@ -154,7 +157,7 @@ class LiveScreen:
     def add(self, records: Sequence[Record]) -> None:
         """Records of the tape, in order; ``work`` feeds them. What was fed is ignored, what is missing is read."""
         if records:
-            self._arrived_s = time.monotonic()
+            self._began_s = time.monotonic() - records[-1].at / 1e6
         self._waiting += records
         if self.offset < self._goal and sum([len(record.payload) for record in self._waiting]) > WAITING_MAX_BYTES:
             self.add_unread(self._waiting[-1].end)
@@ -224,6 +227,7 @@ class LiveScreen:
                 break
         else:
             self._give_up()
+        self._began_s = time.monotonic() - self._at / 1e6
         if self._past:
             self._ask()
         self._flush()
@@ -314,14 +318,14 @@ class LiveScreen:
         due = self._watching.due
         if due is None or self._terminal is None or self._unavailable is not None or self._rest_until:
             return None
-        return self._arrived_s + (due - self._at) / 1e6
+        return self._began_s + due / 1e6
 
     def tick(self) -> None:
         """Look at what is on the screen, if that is due."""
         if self._terminal is None or self._unavailable is not None or not self._rested():
             return
         try:
-            self._watching.pass_time(self._at + int((time.monotonic() - self._arrived_s) * 1e6))
+            self._watching.pass_time(max(self._at, int((time.monotonic() - self._began_s) * 1e6)))
         except (EngineRefused, OSError) as error:
             self._rest(str(error))
 

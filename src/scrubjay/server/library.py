@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -163,7 +164,8 @@ def _index(index: SearchIndex, shelf: Shelf, workers: Workers) -> None:
     keyframes = open_keyframes(Path(shelf.tape.folder).parent, shelf.tape, workers.identity)
     try:
         index.register(shelf.pod, shelf.created_us or None)
-        Indexer(shelf.tape, workers, keyframes, index).run()
+        # What stands on a screen now can be searched, though nothing on the tape has ended it.
+        Indexer(shelf.tape, workers, keyframes, index).run(now_us=time.time_ns() // 1000)
     finally:
         keyframes.close()
 
