@@ -207,3 +207,12 @@ def test_names_of_agents_are_completed(jay: Jay) -> None:
     answer = subprocess.run(jay.argv, env=jay.env | asked, capture_output=True, text=True, check=False)
 
     assert {line.partition(",")[2] for line in answer.stdout.split()} == {"codex", "copilot"}
+
+
+def test_whoever_types_a_first_prompt_is_named_where_it_does_not_run(jay: Jay) -> None:
+    _install(jay, "aider")
+
+    done = jay("run", "-d", "--agent", "aider", "--prompt", "fix the bug")
+
+    assert done.stdout == b"aider\n"
+    assert b"typed when aider waits for it, by 'scrubjay up', which does not run here" in done.stderr

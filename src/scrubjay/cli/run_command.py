@@ -110,7 +110,10 @@ def _start(context: Context, wanted: Start) -> Pod:
     from scrubjay.runner.worktrees import Worktrees
 
     worktrees = Worktrees(context.home.path, environ=os.environ)
-    return start(wanted, home=context.home, worktrees=worktrees, settings=context.settings, environ=os.environ)
+    pod = start(wanted, home=context.home, worktrees=worktrees, settings=context.settings, environ=os.environ)
+    if pod.type_when_ready is not None and not context.local_client().answers():
+        say(f"scrubjay: the prompt is typed when {pod.agent} waits for it, by 'scrubjay up', which does not run here")
+    return pod
 
 
 def _go_on(context: Context, pod: Pod, detach: bool, as_json: bool) -> int:  # noqa: FBT001
