@@ -153,4 +153,5 @@ async def test_what_happened_while_nobody_watched_is_told_afterwards(tmp_path: P
         asked_us = int((tmp_path / "log").read_text().splitlines()[-2].split()[0])
         told_us = pod.created_us + cast(int, told["at"])
         assert abs(told_us - asked_us) < 2_000_000, "when it happened, not when it was seen"
+        assert "wall_us" not in told
         await machine.stop(pod)

@@ -336,7 +336,7 @@ class LiveScreen:
 
     def _note_status(self, change: Change) -> None:
         row = encode_change(change)
-        if not self._past:
+        if not self._past and self._reading is None:  # what is read from the tape was a while ago
             row["wall_us"] = time.time_ns() // 1000
         with suppress(OSError):  # a disk that is full; the tape has it all
             self._statuses.append(row)
