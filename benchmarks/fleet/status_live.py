@@ -33,6 +33,7 @@ BUSY_PODS, BYTES_PER_S, UPDATES_PER_S = 20, 20_000, 20
 IDLE_S, PEER_IDLE_S = 30.0, 10.0
 QUESTIONS = 100  # of each way of asking
 _SETTLE_S = 25.0  # in which everything that time alone changes has changed
+_SETTLE_WITHOUT_PODS_S = 3.0
 _TOLD_WITHIN_S = 10.0
 _POLL_S = 0.5
 IDLE_MAX_PERCENT, TOLD_MAX_MS = 1.0, 500.0
@@ -43,8 +44,9 @@ _ASKER = Path(__file__).with_name("asker.py")
 def measure(plan: Plan) -> Report:
     """Let them be, then let one after another ask; the same of tmux."""
     with running_server(plan) as server:
+        without_pods = _cpu_percent(server, [], _SETTLE_WITHOUT_PODS_S)[SERVER]
         pods = [_start(server, plan.folder, "screen", number) for number in range(PODS)]
-        idle = _idle_percent(server, pods)
+        idle = _cpu_percent(server, pods, _SETTLE_S) | {"server and runner, before there were pods": without_pods}
         reporting = _start(server, plan.folder, "program", PODS)
         seen_ms = _ask(server, pods[0], _log(plan.folder, 0))
         told_ms = _ask(server, reporting, _log(plan.folder, PODS))
@@ -107,8 +109,8 @@ def _start(server: Server, folder: Path, how: str, number: int) -> Pod:
     return server.start(*_argv(folder, how, number))
 
 
-def _idle_percent(server: Server, pods: list[Pod]) -> dict[str, float]:
-    time.sleep(_SETTLE_S)
+def _cpu_percent(server: Server, pods: list[Pod], settle_s: float) -> dict[str, float]:
+    time.sleep(settle_s)
     parts = Parts(server.pid, pods)
     before, began = parts.cpu_s(), time.monotonic()
     time.sleep(IDLE_S)
