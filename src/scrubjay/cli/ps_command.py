@@ -120,8 +120,13 @@ def _row(pod: Pod, seen: Observation) -> tuple[str, ...]:
 
 def describe_state(seen: Observation, row: Json | None) -> str:
     """What a pod does in a few words: its agent, where that is known."""
-    if row is None or seen.paused is not None:
-        return seen.describe()
+    return seen.describe() if row is None or seen.paused is not None else describe_row(row)
+
+
+def describe_row(row: Json) -> str:
+    """A status that was kept, in a few words; none if it is that nobody watched, or that it ended."""
+    if "activity" not in row:
+        return ""
     waiting_for, problem = row.get("waiting_for"), row.get("problem")
     return plain(
         describe_activity(

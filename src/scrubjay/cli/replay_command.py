@@ -11,10 +11,12 @@ import click
 from scrubjay.cli.context import Context, pass_context, pod_argument
 from scrubjay.cli.exporting import format_of, write_clip
 from scrubjay.cli.indexing import bring_up_to_date
-from scrubjay.cli.player.film import Found, Tools
+from scrubjay.cli.player.film import Doing, Found, Tools
+from scrubjay.cli.ps_command import describe_row
 from scrubjay.cli.reels import open_reel, pods_of
 from scrubjay.errors import BadInput, ScrubjayError
 from scrubjay.pods.pod import Pod
+from scrubjay.pods.status_file import StatusFile
 from scrubjay.replay.exports.clip import Clip
 from scrubjay.replay.frame import Mark
 from scrubjay.replay.reel import Reel
@@ -48,7 +50,9 @@ def command(context: Context, pod: str, at: str | None, speed: float, idle_limit
 
         start = Start(found.name, time, speed, idle_limit, playing=not paused, say=said or "")
         hands = _Hands(context, pods_of(context.home, pod), reel)
-        tools = Tools(find=hands.find, mark=hands.mark if found.alive else None, export=hands.export)
+        tools = Tools(
+            find=hands.find, doings=hands.doings, mark=hands.mark if found.alive else None, export=hands.export
+        )
         try:
             return play(Player(reel, start, tools))
         except (ScrubjayError, OSError):
@@ -87,6 +91,19 @@ class _Hands:
             hits = find_in(index, self._reel.tapes, text, _HITS_MAX)
         self._reel.refresh()
         return sorted(Found(self._reel.time_of(hit.tape, hit.at), hit.text) for hit in hits)
+
+    def doings(self) -> list[Doing]:
+        """What the agents did, as far as a runner has watched."""
+        found: list[Doing] = []
+        for pod in self._pods:
+            if pod.id not in self._reel.tapes:
+                continue
+            for row in StatusFile(pod.folder).rows():
+                at, waiting_for = row.get("at"), row.get("waiting_for")
+                if isinstance(at, int):
+                    asks = isinstance(waiting_for, str) and waiting_for.startswith("person:")
+                    found.append(Doing(self._reel.time_of(pod.id, at), describe_row(row), asks))
+        return sorted(found, key=lambda doing: doing.time)
 
     def mark(self, _time: int, label: str) -> Mark:
         """Label what the pod does at this moment, wherever in the past the person is."""

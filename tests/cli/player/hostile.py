@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scrubjay.cli.player.app import Player, Start
-from scrubjay.cli.player.film import Found, Tools
+from scrubjay.cli.player.film import Doing, Found, Tools
 from scrubjay.errors import BadInput
 from scrubjay.replay.frame import Frame, Idle, Mark, Timeline
 from scrubjay.replay.instants import SECOND_US, Moment
@@ -115,7 +115,11 @@ def _mark(time: int, label: str) -> Mark:
     return Mark(time, ALL, ALL)
 
 
+def _doings() -> list[Doing]:
+    return [Doing(second * SECOND_US, ALL, asks=second % 2 == 0) for second in range(_STEPS)]
+
+
 if __name__ == "__main__":
-    player = Player(HostileFilm(), Start(ALL, say=ALL, speed=8.0), Tools(_find, _mark, _export))
+    player = Player(HostileFilm(), Start(ALL, say=ALL, speed=8.0), Tools(_find, _mark, _export, _doings))
     player.run()
     sys.exit(1 if player.failure else 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from cli.conftest import Jay
+from scrubjay.pods.status_file import StatusFile
 
 
 def _import_ten(jay: Jay) -> None:
@@ -69,6 +70,24 @@ def test_pods_of_one_name_are_played_as_one_from_the_newest_on(jay: Jay) -> None
         terminal.read_until("┊".encode())
         terminal.type(b".")
         terminal.read_until(b"run 1")
+        terminal.type(b"q")
+
+        assert terminal.wait() == 0
+
+
+def test_what_the_agent_did_as_its_runner_saw_it_is_shown_and_gone_to(jay: Jay) -> None:
+    _import_ten(jay)
+    [pod] = jay.json("ps", "--all")
+    statuses = StatusFile(jay.data / "pods" / pod["id"])
+    statuses.append({"at": 1_000_000, "offset": 0, "activity": "executing"})
+    statuses.append({"at": 6_000_000, "offset": 0, "activity": "waiting", "waiting_for": "person:question"})
+    statuses.note_end(9_000_000, 0)
+
+    with jay.terminal("replay", "ten", "--paused", "--at", "2s", cols=80, rows=24) as terminal:
+        terminal.read_until(b"executing")
+        terminal.type(b"w")
+        terminal.read_until(b"0:06.0")
+        terminal.read_until(b"waiting: question")
         terminal.type(b"q")
 
         assert terminal.wait() == 0

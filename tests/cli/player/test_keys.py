@@ -11,7 +11,7 @@ from textual.widgets import Input, Static
 from cli.player.films import FakeFilm
 from cli.player.stage import Stage, on_stage, scenario
 from scrubjay.cli.player.bars import TimelineBar
-from scrubjay.cli.player.film import Found, Tools
+from scrubjay.cli.player.film import Doing, Found, Tools
 from scrubjay.cli.player.help import Help
 from scrubjay.errors import BadInput
 from scrubjay.replay.frame import Mark
@@ -146,6 +146,38 @@ async def test_while_it_plays_the_mark_just_passed_is_not_the_previous_one(count
         await stage.press("left_square_bracket")
 
         await stage.reads("label 50")
+
+
+def _watched() -> Tools:
+    doings = [Doing(second * SECOND_US, "executing") for second in (5, 30, 65)]
+    doings += [Doing(second * SECOND_US, "waiting: permission", asks=True) for second in (25, 60)]
+    return Tools(doings=lambda: sorted(doings))
+
+
+@_SIZES
+@scenario
+async def test_w_goes_to_where_the_agent_asked_and_the_line_says_what_it_does(
+    counting: FakeFilm, size: tuple[int, int]
+) -> None:
+    async with on_stage(counting, size=size, at_s=10, tools=_watched()) as stage:
+        await stage.reads("executing")
+        assert stage.timeline.count("?") == 2
+
+        await stage.press("w")
+        await stage.sees("second 25")
+        await stage.reads("0:25.0", "waiting: permission")
+        await stage.press("w", "w")
+        await stage.sees("second 60")
+        await stage.reads("it asks nothing after this")
+        await stage.press("W")
+        await stage.sees("second 25")
+
+
+@scenario
+async def test_w_says_where_nobody_has_watched(counting: FakeFilm) -> None:
+    async with on_stage(counting, size=(120, 24), tools=Tools(doings=list)) as stage:
+        await stage.press("w")
+        await stage.reads("nobody has watched what this agent did")
 
 
 @_SIZES

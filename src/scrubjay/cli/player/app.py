@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.worker import WorkerFailed
 
 from scrubjay.cli.player.bars import StatusBar, TimelineBar
-from scrubjay.cli.player.film import Film, Found, Tools
+from scrubjay.cli.player.film import Doing, Film, Found, Tools
 from scrubjay.cli.player.hang_up import end_with_terminal
 from scrubjay.cli.player.help import Help
 from scrubjay.cli.player.projector import Projector, View
@@ -87,6 +88,8 @@ class Player(App[None]):
         _key("comma", "step(False)"),
         _key("right_square_bracket", "to_mark(True)"),
         _key("left_square_bracket", "to_mark(False)"),
+        _key("w", "to_question(True)"),
+        _key("W", "to_question(False)"),
         _key("greater_than_sign", "change_speed(True)"),
         _key("less_than_sign", "change_speed(False)"),
         *[_key(str(tenth), f"tenth({tenth})") for tenth in range(10)],
@@ -126,6 +129,7 @@ class Player(App[None]):
         self._status_bar, self._prompt = StatusBar(), Prompt(self._arrange)
         self._cut = Cut()
         self._query, self._hits, self._hit_times = "", list[Found](), tuple[int, ...]()
+        self._doings = list[Doing]()
         self._said, self._said_until_s = start.say, clock() + 2 * _SAY_S
         self._screen_only = False
         self._pages_back, self._to_reveal = 0, False  # what to do once the next picture is here
@@ -231,13 +235,17 @@ class Player(App[None]):
         self._surveying = True
         try:
             self._timeline_bar.timeline = await self._projector.survey(self.size.width)
+            if self._tools.doings is not None:
+                self._doings = await self._projector.ask(self._tools.doings)
         finally:
             self._surveying, self._surveyed_s = False, self._clock()
         self._draw_bars()
 
     def _draw_bars(self) -> None:
         projector = self._projector
-        signs = Signs(projector.position, self._cut.start, self._cut.stop, self._hit_times)
+        questions = tuple(doing.time for doing in self._doings if doing.asks)
+        signs = Signs(projector.position, self._cut.start, self._cut.stop, self._hit_times, questions)
+        doing = self._doing_at(projector.position)
         self._timeline_bar.show(self._timeline_bar.timeline, signs)
         self._status_bar.show(
             Status(
@@ -251,9 +259,15 @@ class Player(App[None]):
                 following=projector.following,
                 live=projector.live,
                 indexing=projector.indexing,
+                doing=doing.words,
+                asks=doing.asks,
                 notes=tuple(self._notes()),
             )
         )
+
+    def _doing_at(self, time: int) -> Doing:
+        number = bisect_right(self._doings, time, key=lambda doing: doing.time)
+        return self._doings[number - 1] if number else Doing(0, "")
 
     def _notes(self) -> list[str]:
         projector = self._projector
@@ -311,6 +325,18 @@ class Player(App[None]):
         """To a mark."""
         self._leave_history()
         self.spawn(self._projector.to_mark(forward=forward))
+
+    def action_to_question(self, forward: bool) -> None:  # noqa: FBT001
+        """To where the agent began to wait for a person."""
+        position = self._projector.position
+        asked = [doing for doing in self._doings if doing.asks]
+        ahead = [doing for doing in asked if (doing.time > position if forward else doing.time < position)]
+        if ahead:
+            self._go(ahead[0 if forward else -1].time)
+        elif not self._doings:
+            self.say("nobody has watched what this agent did; 'scrubjay explain' tells it from the recording")
+        else:
+            self.say(f"it asks nothing {'after' if forward else 'before'} this")
 
     def action_change_speed(self, faster: bool) -> None:  # noqa: FBT001
         """Faster or slower."""

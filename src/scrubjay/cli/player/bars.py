@@ -21,6 +21,7 @@ _SIGNS = {
     Sign.IDLE: Look(dim=True),
     Sign.SEAM: Look(color="magenta", bold=True),
     Sign.HIT: Look(color="yellow"),
+    Sign.ASKS: Look(color="red", bold=True),
     Sign.MARK: Look(color="yellow", bold=True),
     Sign.CUT: Look(color="green", bold=True),
     Sign.HEAD: Look(color="cyan", bold=True),

@@ -81,6 +81,14 @@ class Found(NamedTuple):
     text: str  #: the line it is in
 
 
+class Doing(NamedTuple):
+    """What the agent does from an instant on."""
+
+    time: int  #: microseconds on the reel
+    words: str  #: empty where nobody knows
+    asks: bool = False  #: whether it waits for a person
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
     """What else the person can do; None is said to be impossible. All run in the thread that uses the film."""
@@ -88,3 +96,4 @@ class Tools:
     find: Callable[[str], list[Found]] | None = None  #: every place of a text, oldest first
     mark: Callable[[int, str], Mark] | None = None  #: label an instant, or the live one; where the label is
     export: Callable[[int, int, Path], str] | None = None  #: write a part to a file; what was written, for people
+    doings: Callable[[], list[Doing]] | None = None  #: all that is known of its agent, oldest first

@@ -30,6 +30,7 @@ _COLUMNS: tuple[tuple[tuple[str, str], ...], ...] = (
         ("h j k l", "move a cropped view"),
         ("esc", "back to the cursor"),
         ("f", "screen only"),
+        ("w W", "next, previous question"),
         ("m", "put a mark"),
         ("i o", "clip from, to here"),
         ("e", "export the clip"),
@@ -41,7 +42,7 @@ _KEY_WIDTH, _COLUMN_WIDTH = 11, 36
 _PAGE_WIDTH = 78  # with its border
 _NOTES = (
     "Times: 12.5s  1h2m  50%  -10m  02:14:07  2026-11-15T02:14",
-    "▁▄█ activity  · nothing shown  ◆ mark  • search hit  ┊ next tape  ┃ here",
+    "▁▄█ activity  · quiet  ◆ mark  ? asks you  • hit  ┊ next tape  ┃ here",
 )
 
 

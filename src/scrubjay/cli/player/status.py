@@ -13,6 +13,7 @@ from scrubjay.cli.player.text import short
 from scrubjay.replay.instants import SECOND_US, format_span
 
 _GAP = 2  # blanks between words
+_DOING_CELLS = 32  # of what an agent does; an error may be a long one
 _DEAR = 2  # parts up to this rank do not go for a note
 
 
@@ -48,6 +49,8 @@ class Status:
     following: bool = False
     live: bool = False
     indexing: float | None = None
+    doing: str = ""  #: what the agent does
+    asks: bool = False  #: whether it waits for a person
     notes: tuple[str, ...] = ()  #: what is to be said now, most important first
 
 
@@ -57,13 +60,14 @@ def draw_status(status: Status, width: int, *, timezone: tzinfo | None = None) -
     offers = [
         (0, Part(f"{'▶ ' if status.playing else '❚❚'} {status.speed:g}x", Tone.STATE)),
         (1, Part(_position(status), Tone.PLAIN)),
-        (6, Part(_share(status), Tone.PLAIN)),
+        (7, Part(_share(status), Tone.PLAIN)),
         (2, Part(_liveness(status), Tone.LIVE)),
-        (5, Part(_wall(status.wall_us, timezone), Tone.PLAIN)),
-        (4, Part(status.size, Tone.PLAIN)),
-        (3, Part(f"indexing {status.indexing:.0%}" if status.indexing is not None else "", Tone.NOTE)),
-        (8, Part(short(status.name), Tone.QUIET)),
-        (7, Part("? help", Tone.QUIET)),
+        (3, Part(_cut(short(status.doing), _DOING_CELLS), Tone.NOTE if status.asks else Tone.PLAIN)),
+        (6, Part(_wall(status.wall_us, timezone), Tone.PLAIN)),
+        (5, Part(status.size, Tone.PLAIN)),
+        (4, Part(f"indexing {status.indexing:.0%}" if status.indexing is not None else "", Tone.NOTE)),
+        (9, Part(short(status.name), Tone.QUIET)),
+        (8, Part("? help", Tone.QUIET)),
     ]
     note = " · ".join(short(note) for note in status.notes if note)
     reserved = cell_len(note) + _GAP if note else 0

@@ -9,7 +9,7 @@ from scrubjay.replay.frame import Timeline
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _QUIET = "·"
-_SEAM, _MARK, _CUT_FROM, _CUT_TO, _HIT = "┊", "◆", "[", "]", "•"
+_SEAM, _MARK, _CUT_FROM, _CUT_TO, _HIT, _ASKS = "┊", "◆", "[", "]", "•", "?"
 _HEAD, _ABOVE_HEAD = "┃", "▼"
 
 
@@ -21,6 +21,7 @@ class Look(Enum):
     IDLE = "idle"
     SEAM = "seam"
     HIT = "hit"
+    ASKS = "asks"
     MARK = "mark"
     CUT = "cut"
     HEAD = "head"
@@ -41,6 +42,7 @@ class Signs(NamedTuple):
     cut_from: int | None = None
     cut_to: int | None = None
     hits: tuple[int, ...] = ()
+    questions: tuple[int, ...] = ()  #: when the agent began to wait for a person
 
 
 def column_of(time: int, duration: int, width: int) -> int:
@@ -104,6 +106,7 @@ def _draw_signs(timeline: Timeline, signs: Signs, width: int) -> dict[int, Cell]
         return column_of(time, timeline.duration, width)
 
     cells = {column(seam): Cell(_SEAM, Look.SEAM) for seam in timeline.seams}
+    cells |= {column(question): Cell(_ASKS, Look.ASKS) for question in signs.questions}
     cells |= {column(hit): Cell(_HIT, Look.HIT) for hit in signs.hits}
     cells |= {column(mark.time): Cell(_MARK, Look.MARK) for mark in timeline.marks}
     if signs.cut_from is not None:
