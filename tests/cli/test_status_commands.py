@@ -80,12 +80,12 @@ def test_what_nobody_watched_is_explained_from_the_recording(jay: Jay) -> None:
     assert (now["waiting_for"], now["detail"]) == ("person:permission", "Run this command?")
     assert [claim["signal"] for claim in now["evidence"]] == ["screen"]
     assert 0.5 < now["confidence"] < 0.9
-    before = jay.json("explain", "asker", "--at", f"{now['since_s'] - 0.5}s")
+    before = jay.json("explain", "asker", "--at", f"{now['since_s'] - 0.5:.3f}s")
     assert before["activity"] != "waiting"
     assert before["since_s"] < now["since_s"]
     jay("send", "asker", "--enter")
     jay.wait_until_ended("asker")
-    assert jay.json("explain", "asker", "--at", f"{now['since_s'] + 0.1}s")["activity"] == "waiting"
+    assert jay.json("explain", "asker", "--at", f"{now['since_s'] + 0.1:.3f}s")["activity"] == "waiting"
 
 
 def test_an_explanation_names_the_signals_and_the_command_that_shows_the_screen(jay: Jay) -> None:
