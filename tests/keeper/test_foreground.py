@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
+import pytest
+
 from chaos.fleet import Fleet, Member
 from chaos.machine import eventually
+from scrubjay.keeper.foreground import observe_group
 
 
 def _seen(member: Member) -> list[tuple[object, object]]:
@@ -39,3 +45,32 @@ def test_a_shell_at_its_prompt_is_not_the_command_that_it_runs(fleet: Fleet) -> 
 
     eventually(lambda: ("works", "sleep") in _seen(member), "its command is seen", within_s=10)
     eventually(lambda: _seen(member)[-1] == ("draws", None), "and its end", within_s=10)
+
+
+@pytest.mark.parametrize(
+    ("wchan", "state", "seen"),
+    [
+        ("wait_woken", "S", ("reads", "sudo")),
+        ("do_wait", "S", ("works", "sudo")),
+        ("0", "R", ("works", "sudo")),
+        ("0", "S", ("draws", "")),  # as the kernel answers who may not see it
+        (None, "S", None),
+    ],
+)
+def test_nothing_is_said_of_a_program_that_hides_where_it_sleeps(
+    tmp_path: Path, wchan: str | None, state: str, seen: tuple[str, str] | None
+) -> None:
+    child = subprocess.Popen(["sleep", "60"], process_group=0)
+    process = tmp_path / str(child.pid)
+    (process / "fd").mkdir(parents=True)
+    (process / "fd" / "3").symlink_to("/dev/pts/7")
+    (process / "comm").write_text("sudo\n")
+    (process / "syscall").write_text("0 0x3 0x7ffc 0x1000\n")
+    (process / "stat").write_text(f"12 (a) name) {state} 1 2 3\n")
+    if wchan is not None:
+        (process / "wchan").write_text(wchan)
+    found = observe_group(child.pid, "/dev/pts/7", str(tmp_path))
+    child.kill()
+    child.wait()
+
+    assert found == seen

@@ -30,7 +30,7 @@ class Agent:
         # The agent's own side is held open too: else the kernel would call the terminal hung up as soon as
         # the agent closes it, and what the agent shows after it has opened it again would go unheard.
         self._theirs = theirs
-        self.name = os.ttyname(theirs)  #: of the terminal, as the agent knows it
+        self.name = _name_of(theirs)  #: of the terminal, as the agent knows it
         self.hung_up = False
         self._pending: list[bytes] = []
         self.pending_bytes = 0
@@ -130,6 +130,13 @@ class Agent:
         """Give the terminal back; whoever still has it open is hung up."""
         os.close(self.terminal)
         os.close(self._theirs)
+
+
+def _name_of(terminal: int) -> str:
+    try:
+        return os.ttyname(terminal)
+    except OSError:
+        return ""  # where /dev/pts is another's; an agent runs without it
 
 
 def set_size(terminal: int, cols: int, rows: int) -> None:

@@ -1,7 +1,8 @@
 """What has the terminal: a program that works, one that reads a line, or one that draws and reads keys as it likes.
 
-Of the last nothing can be said. Of the others it can, however silent they are: a terminal that gives out whole lines is
-not drawn on, and who waits for a line stands in a read of it. Each change is an event on the tape.
+Of the last nothing can be said, nor of programs that hide what they do, as another user's may. Of the others it can,
+however silent they are: a terminal that gives out whole lines is not drawn on, and who waits for a line stands in a
+read of it. Each change is an event on the tape.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ AGAIN_S = 1.0  # while there is output, and once after it
 _MEMBERS_MAX = 64  # of a group that are looked at; more hardly wait for a person
 
 DRAWS, WORKS, READS = "draws", "works", "reads"
+_UNKNOWN = (DRAWS, "")
 
 
 class Foreground:
@@ -32,7 +34,7 @@ class Foreground:
         self._agent, self._recorder, self._later = agent, recorder, later
         self._looking = False
         self._looked_at = -1  # the last output when it was looked
-        self._noted = (DRAWS, "")
+        self._noted = _UNKNOWN
 
     def look_soon(self) -> None:
         """Something was shown, or is about to be."""
@@ -58,17 +60,21 @@ class Foreground:
 
 
 def observe(agent: Agent) -> tuple[str, str] | None:
-    """What has the terminal does, and its name; None if that cannot be seen."""
-    if not agent.gives_lines:
-        return DRAWS, ""
-    group = agent.foreground_group()
+    """What has the terminal does, and its name; None if it has ended meanwhile."""
+    return observe_group(agent.foreground_group(), agent.name) if agent.gives_lines else _UNKNOWN
+
+
+def observe_group(group: int, terminal: str, proc: str = "/proc") -> tuple[str, str] | None:
+    """The same of a process group that has a terminal which gives out lines."""
     members = [pid for pid in (group, *descendants(group)[:_MEMBERS_MAX]) if pid > 0 and _group_of(pid) == group]
     try:
-        reads = [_reads(pid, agent.name) for pid in members]  # of all: one that cannot be seen may be the reader
-        with open(f"/proc/{group}/comm") as file:
+        reads = [_reads(f"{proc}/{pid}", terminal) for pid in members]  # of all: one that hides may be the reader
+        with open(f"{proc}/{group}/comm") as file:
             return READS if any(reads) else WORKS, file.read().strip()
+    except PermissionError:
+        return _UNKNOWN
     except OSError:
-        return None  # it has ended meanwhile, or is another user's
+        return None
 
 
 def _group_of(pid: int) -> int:
@@ -78,15 +84,22 @@ def _group_of(pid: int) -> int:
         return 0
 
 
-def _reads(pid: int, terminal: str) -> bool:
-    """Whether a process waits for a line of this terminal."""
-    with open(f"/proc/{pid}/wchan") as file:
-        waits_for_bytes = file.read() in ("wait_woken", "n_tty_read")
-    if not waits_for_bytes:
+def _reads(process: str, terminal: str) -> bool:
+    """Whether a process waits for a line of this terminal; PermissionError if it hides that."""
+    with open(f"{process}/wchan") as file:
+        waits_in = file.read()
+    if waits_in in ("", "0") and _sleeps(process):
+        raise PermissionError  # the kernel says where it sleeps only to who may see it
+    if waits_in not in ("wait_woken", "n_tty_read"):
         return False
-    with open(f"/proc/{pid}/syscall") as file:
+    with open(f"{process}/syscall") as file:
         words = file.read().split()
     try:
-        return len(words) > 1 and os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}") in (terminal, "/dev/tty")
+        return len(words) > 1 and os.readlink(f"{process}/fd/{int(words[1], 16)}") in (terminal, "/dev/tty")
     except FileNotFoundError:  # that number was no file: another call
         return False
+
+
+def _sleeps(process: str) -> bool:
+    with open(f"{process}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0] in ("S", "D")

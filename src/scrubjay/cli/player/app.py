@@ -129,7 +129,7 @@ class Player(App[None]):
         self._status_bar, self._prompt = StatusBar(), Prompt(self._arrange)
         self._cut = Cut()
         self._query, self._hits, self._hit_times = "", list[Found](), tuple[int, ...]()
-        self._doings = list[Doing]()
+        self._doings, self._asked = list[Doing](), tuple[int, ...]()
         self._said, self._said_until_s = start.say, clock() + 2 * _SAY_S
         self._screen_only = False
         self._pages_back, self._to_reveal = 0, False  # what to do once the next picture is here
@@ -237,14 +237,14 @@ class Player(App[None]):
             self._timeline_bar.timeline = await self._projector.survey(self.size.width)
             if self._tools.doings is not None:
                 self._doings = await self._projector.ask(self._tools.doings)
+                self._asked = tuple(doing.time for doing in self._doings if doing.asks)
         finally:
             self._surveying, self._surveyed_s = False, self._clock()
         self._draw_bars()
 
     def _draw_bars(self) -> None:
         projector = self._projector
-        questions = tuple(doing.time for doing in self._doings if doing.asks)
-        signs = Signs(projector.position, self._cut.start, self._cut.stop, self._hit_times, questions)
+        signs = Signs(projector.position, self._cut.start, self._cut.stop, self._hit_times, self._asked)
         doing = self._doing_at(projector.position)
         self._timeline_bar.show(self._timeline_bar.timeline, signs)
         self._status_bar.show(
@@ -329,10 +329,9 @@ class Player(App[None]):
     def action_to_question(self, forward: bool) -> None:  # noqa: FBT001
         """To where the agent began to wait for a person."""
         position = self._projector.position
-        asked = [doing for doing in self._doings if doing.asks]
-        ahead = [doing for doing in asked if (doing.time > position if forward else doing.time < position)]
+        ahead = [time for time in self._asked if (time > position if forward else time < position)]
         if ahead:
-            self._go(ahead[0 if forward else -1].time)
+            self._go(ahead[0 if forward else -1])
         elif not self._doings:
             self.say("nobody has watched what this agent did; 'scrubjay explain' tells it from the recording")
         else:
