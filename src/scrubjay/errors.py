@@ -42,6 +42,17 @@
     │   ├── CatalogTooNew        a newer version of Scrubjay has changed it
     │   └── UnsafeSqlite         this SQLite can damage it
     ├── CannotListen          an address or socket the server cannot have
+    ├── CoordinationError     something between agents
+    │   ├── NoSuchBinding
+    │   ├── BindingUnfit      nothing of the kind can become of a binding now
+    │   ├── NoSuchChannel
+    │   ├── ChannelTaken
+    │   ├── NoSuchMessage
+    │   ├── NoSuchWait
+    │   ├── NoSuchHandoff
+    │   ├── HandoffUnfit      nothing of the kind can become of a handoff now
+    │   ├── ScopeMissing      no binding allows that
+    │   └── NotForRole        something only agents do, or only people
     └── PodError
         ├── NoSuchPod
         ├── AmbiguousPod
@@ -125,15 +136,13 @@ class BadKey(BadInput):
 
 
 class BadInstant(BadInput):
-    """A text that names no instant of a recording."""
+    """A text that names no instant: of a recording, or, if other ``times`` are meant, no such time."""
 
-    def __init__(self, raw: str) -> None:
+    def __init__(self, raw: str, times: str | None = None) -> None:
         self.raw = raw
         shown = raw if len(raw) <= 60 else raw[:60] + "…"
-        super().__init__(
-            f"{shown!r} is not a time",
-            hint="times are like 12.5s, 1h2m, 50%, -10m (before the end), 02:14:07, 2026-11-15T02:14 or @OFFSET",
-        )
+        of_a_recording = "12.5s, 1h2m, 50%, -10m (before the end), 02:14:07, 2026-11-15T02:14 or @OFFSET"
+        super().__init__(f"{shown!r} is not a time", hint=f"times are like {times or of_a_recording}")
 
 
 class BadQuery(BadInput):
@@ -552,3 +561,88 @@ class KeeperGone(PodError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"the keeper of pod {name!r} went away", hint="'scrubjay ps' shows what became of it")
+
+
+class CoordinationError(ScrubjayError):
+    """Something between agents."""
+
+
+class NoSuchBinding(CoordinationError):
+    """No binding of theirs has that id."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        super().__init__(f"there is no binding {raw!r}", hint="'scrubjay bindings' or list_bindings lists them")
+
+
+class BindingUnfit(CoordinationError):
+    """Nothing of the kind can become of a binding in its state."""
+
+    def __init__(self, binding: str, why: str) -> None:
+        self.binding, self.why = binding, why
+        super().__init__(f"that cannot be done to binding {binding[:8]}: {why}", hint="ask for a new one, if need be")
+
+
+class NoSuchChannel(CoordinationError):
+    """No channel of theirs has that name."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        super().__init__(f"there is no channel {raw!r}", hint="'scrubjay channel list' or list_channels lists them")
+
+
+class ChannelTaken(CoordinationError):
+    """Another channel has that name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is a channel {name!r} already", hint="post to it, or choose another name")
+
+
+class NoSuchMessage(CoordinationError):
+    """No message of theirs has that number."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        super().__init__(f"there is no message {raw!r}", hint="a message is called by channel and number: build#12")
+
+
+class NoSuchWait(CoordinationError):
+    """No wait of theirs has that id."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        super().__init__(f"there is no wait {raw!r}", hint="'scrubjay waits' or list_waits lists them")
+
+
+class NoSuchHandoff(CoordinationError):
+    """No handoff for them has that id or key."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        super().__init__(
+            f"there is no handoff {raw!r}",
+            hint="'scrubjay handoff list' lists them; wait_for(artifact=…) waits for one",
+        )
+
+
+class HandoffUnfit(CoordinationError):
+    """Nothing of the kind can become of a handoff in its state."""
+
+    def __init__(self, handoff: str, why: str) -> None:
+        self.handoff, self.why = handoff, why
+        super().__init__(f"that cannot be done to handoff {handoff[:8]}: {why}", hint="see 'scrubjay handoff list'")
+
+
+class ScopeMissing(CoordinationError):
+    """A terminal that somebody may not read, or not type into."""
+
+    def __init__(self, pod: str, scope: str) -> None:
+        self.pod, self.scope = pod, scope
+        super().__init__(
+            f"you have no {scope} on pod {pod!r}", hint=f"ask for it: request_binding(pod={pod!r}, scopes=[{scope!r}])"
+        )
+
+
+class NotForRole(CoordinationError):
+    """Something that only agents do, or only people."""

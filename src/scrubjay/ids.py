@@ -19,6 +19,8 @@ SessionId = NewType("SessionId", str)
 """The thread of work that pods come and go under."""
 RunnerId = NewType("RunnerId", str)
 """One machine's runner; the same after every restart."""
+WireSessionId = NewType("WireSessionId", str)
+"""The connection of an older MCP client, as it names it in ``Mcp-Session-Id``."""
 PodName = NewType("PodName", str)
 """What people call a pod; one running pod has it at a time."""
 BranchName = NewType("BranchName", str)
@@ -82,6 +84,21 @@ def new_runner_id() -> RunnerId:
     return RunnerId(_new_id())
 
 
+def new_wire_session_id() -> WireSessionId:
+    """Make an id no other wire session has and nobody can guess."""
+    return WireSessionId(_new_id())
+
+
+def new_record_id() -> str:
+    """Make an id for anything else that the catalog keeps: nobody can guess it."""
+    return _new_id()
+
+
+def last_id(beginning: str) -> str:
+    """What no id that begins so comes after, in whichever order a database has letters and digits."""
+    return beginning + "z" * _ID_LENGTH
+
+
 def parse_pod_id(raw: str) -> PodId:
     """Accept 26 lower-case base32 characters; anything else is BadId."""
     if not _ID.fullmatch(raw):
@@ -101,6 +118,13 @@ def parse_runner_id(raw: str) -> RunnerId:
     if not _ID.fullmatch(raw):
         raise BadId("runner", raw)
     return RunnerId(raw)
+
+
+def parse_wire_session_id(raw: str) -> WireSessionId:
+    """Accept 26 lower-case base32 characters; anything else is BadId."""
+    if not _ID.fullmatch(raw):
+        raise BadId("wire session", raw)
+    return WireSessionId(raw)
 
 
 def parse_pod_name(raw: str) -> PodName:

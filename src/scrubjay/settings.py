@@ -16,7 +16,8 @@ from typing import Literal, TypeVar, cast, get_args
 from scrubjay.errors import BadSetting
 
 WhenFull = Literal["pause", "best_effort"]
-NoticeKind = Literal["needs_you", "failed", "done"]
+NoticeKind = Literal["needs_you", "failed", "done", "deadlock", "starving"]
+TypeMessages = Literal["agents", "all", "none"]
 LogFormat = Literal["json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -26,6 +27,7 @@ _SYNC_MS_MAX = 60_000
 _SECONDS_MAX = 7 * 86_400
 _WHEN_FULL: tuple[WhenFull, ...] = get_args(WhenFull)
 _NOTICE_KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
+_TYPE_MESSAGES: tuple[TypeMessages, ...] = get_args(TypeMessages)
 _LOG_FORMATS: tuple[LogFormat | None, ...] = get_args(LogFormat)
 _LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 _VARIABLES = {"notify_urls": "SCRUBJAY_NOTIFY"}  # where it is not the setting's name
@@ -64,6 +66,9 @@ class Settings:
     agents: Path | None = None
     """Where your own manifests of agents are; by default ``agents`` next to the settings file."""
 
+    mcp: bool = True
+    """Whether agents are given the tools of the server, where there is one."""
+
     host: str = "127.0.0.1"
     """The address the server listens on."""
 
@@ -94,6 +99,12 @@ class Settings:
     notify_quiet_s: int = 600
     """How long the same thing is not told again."""
 
+    starving_after_s: int = 1800
+    """How long a wait without a deadline may take before people are told."""
+
+    type_messages: TypeMessages = "agents"
+    """Into whose terminal messages are typed when it is idle: known ``agents``, ``all`` programs or ``none``."""
+
     log_format: LogFormat | None = None
     """How the server writes its log; None is text on a terminal and JSON elsewhere."""
 
@@ -117,6 +128,7 @@ def read_settings(environ: Mapping[str, str], *, data: Path | None, config: Path
         term=given.text("term") or "xterm-256color",
         mask=given.variables("mask"),
         agents=given.path("agents") or file.parent / "agents",
+        mcp=given.switch("mcp", default=True),
         host=given.host("host") or "127.0.0.1",
         port=given.whole("port", PORT_DEFAULT, 0, 65535, "a port"),
         names=given.names("names"),
@@ -127,6 +139,8 @@ def read_settings(environ: Mapping[str, str], *, data: Path | None, config: Path
         notify_on=given.notice_kinds("notify_on"),
         notify_done_after_s=given.whole("notify_done_after_s", 300, 0, _SECONDS_MAX, "a number of seconds"),
         notify_quiet_s=given.whole("notify_quiet_s", 600, 0, _SECONDS_MAX, "a number of seconds"),
+        starving_after_s=given.whole("starving_after_s", 1800, 1, _SECONDS_MAX, "a number of seconds"),
+        type_messages=given.choice("type_messages", _TYPE_MESSAGES, "a way to deliver", default="agents"),
         log_format=given.choice("log_format", _LOG_FORMATS, "a format of logs", default=None),
         log_level=given.choice("log_level", _LOG_LEVELS, "a level of logs", default="info"),
     )
@@ -190,6 +204,15 @@ class _Given:
         if not isinstance(number, int) or isinstance(number, bool) or not low <= number <= high:
             raise value.bad(f"is not {what}", hint=f"use {low} to {high}")
         return number
+
+    def switch(self, name: str, *, default: bool) -> bool:
+        value = self._find(name)
+        if value is None:
+            return default
+        for choice, word in ((True, "true"), (False, "false")):
+            if value.raw is choice or (value.of_environment and str(value.raw).lower() == word):
+                return choice
+        raise value.bad("is neither on nor off", hint="use true or false, without quotes")
 
     def choice(self, name: str, choices: tuple[_Choice, ...], what: str, *, default: _Choice) -> _Choice:
         value = self._find(name)

@@ -21,6 +21,7 @@ from scrubjay.status.rules import Meaning, Rules
 from scrubjay.status.screen_reading import ScreenReading
 from scrubjay.tape.typed import TypedLines
 
+SURE = 0.7  # confidence from which on it is more than that nothing says otherwise
 _FRAME_US = 10_000  # in which the rest of what is being drawn has arrived
 _LOOK_US = 100_000  # from one look at the screen to the next
 _CALM_LOOK_US = 400_000  # the same, where the agent itself says what it does
@@ -50,6 +51,11 @@ class Verdict:
     def essence(self) -> tuple[str, str | None, str | None]:
         """What must differ for a change to be one."""
         return self.activity, self.waiting_for, self.problem
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether others may act on it; that a verdict has become so is told, though it says the same as before."""
+        return self.confidence >= SURE
 
 
 class Detector:

@@ -94,7 +94,7 @@ class Watching:
         if not self.detector.has_begun:
             return
         verdict = self.detector.verdict(self._at)
-        if self._last is None or verdict.essence != self._last.essence:
+        if self._last is None or verdict.essence != self._last.essence or verdict.is_sure > self._last.is_sure:
             self._last = verdict
             self._changed(Change(self._at, self._offset, verdict))
 

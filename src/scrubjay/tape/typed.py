@@ -15,6 +15,11 @@ class TypedLines:
     def __init__(self) -> None:
         self._pending: dict[str, str] = {}
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether somebody has begun a line and not ended it."""
+        return any(line.strip() for line in self._pending.values())
+
     def feed(self, author: str, data: bytes) -> list[str]:
         """The lines that ``data`` ends."""
         line = self._pending.get(author, "")
