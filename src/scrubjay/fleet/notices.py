@@ -108,6 +108,8 @@ class Watch:
             case "keyboard.taken":
                 if pod in self._pods:
                     self._pods[pod].called = False
+            case "deadlock.found" | "wait.starved" if pod in self._pods:
+                return self._judge_wait(kind, pod, self._pods[pod], data, wall_us)
             case _:
                 pass
         return None
@@ -175,6 +177,21 @@ class Watch:
             return self._notice("done", pod, seen, "exit", f"ended after {lived}")
         return None
 
+    def _judge_wait(
+        self, kind: str, pod: PodId, seen: _Seen, data: Mapping[str, object], wall_us: int
+    ) -> Notice | None:
+        if kind == "deadlock.found":
+            listed = data.get("names")
+            names = [str(name) for name in cast("list[object]", listed)] if isinstance(listed, list) else []
+            circle = " waits for ".join([*names, *names[:1]])
+            hint = f"see: scrubjay why {seen.name}; cut it: scrubjay why {seen.name} --cut"
+            return self._notice("deadlock", pod, seen, str(data.get("deadlock")), f"{circle}; {hint}")
+        since_us = data.get("since_us")
+        waited = _span(wall_us - since_us) if isinstance(since_us, int) else "long"
+        on, reason = _text(data, "on_name"), _text(data, "reason")
+        words = f"has waited {waited}" + (f" for {on}" if on else "") + (f": {reason}" if reason else "")
+        return self._notice("starving", pod, seen, str(data.get("wait")), words)
+
     @staticmethod
     def _take(seen: _Seen, status: Mapping[str, object], wall_us: int) -> None:
         seen.process = _text(status, "process") or seen.process
@@ -198,7 +215,7 @@ class Watch:
 def fold(notices: Sequence[Notice], *, most: int) -> list[Message]:
     """A message for each notice, or one for all of a kind that are more than ``most``."""
     messages: list[Message] = []
-    for kind in ("needs_you", "failed", "done"):
+    for kind in _ONE:
         those = [notice for notice in notices if notice.kind == kind]
         if len(those) <= most:
             messages += [Message(kind, _cut(f"{one.name} {_ONE[kind]}", TITLE_MAX), one.body) for one in those]
@@ -211,8 +228,20 @@ def fold(notices: Sequence[Notice], *, most: int) -> list[Message]:
     return messages
 
 
-_ONE: dict[NoticeKind, str] = {"needs_you": "needs you", "failed": "failed", "done": "is done"}
-_MANY: dict[NoticeKind, str] = {"needs_you": "need you", "failed": "failed", "done": "are done"}
+_ONE: dict[NoticeKind, str] = {
+    "deadlock": "is in a deadlock",
+    "needs_you": "needs you",
+    "failed": "failed",
+    "starving": "waits for too long",
+    "done": "is done",
+}
+_MANY: dict[NoticeKind, str] = {
+    "deadlock": "are in deadlocks",
+    "needs_you": "need you",
+    "failed": "failed",
+    "starving": "wait for too long",
+    "done": "are done",
+}
 
 
 def clean(text: str) -> str:

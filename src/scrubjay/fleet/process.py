@@ -6,12 +6,26 @@ from typing import Literal
 
 from scrubjay.status.claims import State as Activity
 
-__all__ = ["OVER", "Activity", "Process", "describe_activity", "describe_process"]
+__all__ = ["OVER", "Activity", "Process", "describe_activity", "describe_process", "describe_state"]
 
 Process = Literal["starting", "running", "paused", "ending", "exited", "lost", "imported"]
 
 OVER: tuple[Process, ...] = ("exited", "lost", "imported")
 """What nothing follows."""
+
+
+def describe_state(
+    process: str,
+    reason: str | None,
+    exit_status: int | None,
+    activity: str | None,
+    waiting_for: str | None,
+    problem: str | None,
+) -> str:
+    """What a pod does in a few words for people: what its agent does, where that is known."""
+    if activity is None or process != "running":
+        return describe_process(process, reason, exit_status)
+    return describe_activity(activity, waiting_for, problem)
 
 
 def describe_process(process: str, reason: str | None, exit_status: int | None) -> str:
