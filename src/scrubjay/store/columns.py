@@ -6,14 +6,18 @@ SQLite refuses the first and PostgreSQL NUL as well. Such characters are written
 
 from __future__ import annotations
 
+import json
 import re
-from typing import cast
+from collections.abc import Iterable
+from typing import Any, Protocol, cast
 
+import msgspec
 from sqlalchemy import JSON, BigInteger, Dialect, Integer, Text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator
 
 _ESCAPE = "\ue000"  # of the private use area: nobody's text has it, and if it has, it is escaped itself
+_ESCAPE_IN_JSON = json.dumps(_ESCAPE)[1:-1]
 _UNSAFE = re.compile(f"[\x00\ud800-\udfff{_ESCAPE}]")
 _ESCAPED = re.compile(f"{_ESCAPE}([0-9a-f]{{4}})")
 
@@ -27,6 +31,10 @@ Number = BigInteger().with_variant(Integer, "sqlite")
 _JSON = JSON().with_variant(JSONB(), "postgresql")
 
 
+class _ReadsText(Protocol):
+    def __call__(self, value: Any) -> str | None: ...
+
+
 class AnyText(TypeDecorator[str]):
     """Text of people and machines, whatever is in it."""
 
@@ -38,10 +46,10 @@ class AnyText(TypeDecorator[str]):
         del dialect
         return value if value is None else _escape(value)
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        """Undo it."""
-        del dialect
-        return value if value is None else _unescape(value)
+    def result_processor(self, dialect: Dialect, coltype: object) -> _ReadsText:
+        """Undo it, in one call: ``process_result_value`` would be three, for every text there is."""
+        del dialect, coltype
+        return _read_text
 
 
 class AnyJson(TypeDecorator[object]):
@@ -78,6 +86,21 @@ class Words(TypeDecorator[tuple[str, ...]]):
         return None if value is None else tuple(_unescape(word) for word in value)
 
 
+def decode_json(text: str) -> object:
+    """What a column of JSON holds, for who has read it as text: for thousands of rows that is ten times as fast."""
+    try:
+        value: object = msgspec.json.decode(text)
+    except msgspec.DecodeError:  # it takes no numbers that are none, which Python writes
+        value = json.loads(text)
+    escaped = _ESCAPE in text or _ESCAPE_IN_JSON in text
+    return _map_text(value, escaping=False) if escaped else value
+
+
+def decode_json_rows(texts: Iterable[str]) -> list[object]:
+    """The same of many rows at once."""
+    return cast(list[object], decode_json(f"[{','.join(texts)}]"))
+
+
 def _escape(text: str) -> str:
     # Most text is ASCII, of which only NUL is unsafe; asking for both is a tenth of a search's cost.
     if text.isascii() and "\0" not in text:
@@ -89,6 +112,10 @@ def _unescape(text: str) -> str:
     if text.isascii() or _ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def _read_text(value: str | None) -> str | None:
+    return value if value is None or _ESCAPE not in value else _unescape(value)
 
 
 def _map_text(value: object, *, escaping: bool) -> object:

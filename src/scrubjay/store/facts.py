@@ -73,7 +73,7 @@ def holds(table: Table, moment: Moment) -> ColumnElement[bool]:
     still_open = table.c.until_event.is_(None)
     if moment == "now":
         return still_open
-    last = _last_event()
+    last = last_event()
     return and_(table.c.since_event <= last, or_(still_open, table.c.until_event > last))
 
 
@@ -87,11 +87,12 @@ def holds_of(table: Table, subject: ColumnElement[str], moment: Moment) -> Colum
     if moment == "now":
         return and_(of, table.c.until_event.is_(None))
     older = table.alias()
-    newest = select(func.max(older.c.since_event)).where(older.c[0] == subject, older.c.since_event <= _last_event())
+    newest = select(func.max(older.c.since_event)).where(older.c[0] == subject, older.c.since_event <= last_event())
     return and_(of, table.c.since_event == newest.scalar_subquery())
 
 
-def _last_event() -> ScalarSelect[int]:
+def last_event() -> ScalarSelect[int]:
+    """The number of the last event up to the instant ``at_us``."""
     events = schema.event.c
     until = events.wall_us <= bindparam("at_us", type_=events.wall_us.type)
     newest_first = (events.wall_us.desc(), events.number.desc())

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -93,6 +95,7 @@ pod = Table(
 )
 """What never changes of a pod; it is open until the pod is removed."""
 Index(None, pod.c.until_event)
+Index(None, pod.c.session)
 
 pod_fact = Table(
     "pod_fact",
@@ -219,3 +222,175 @@ notice = Table(
     Column("wall_us", Micros, nullable=False),
 )
 """When each notice was last given."""
+
+binding = Table(
+    "binding",
+    metadata,
+    Column("id", AnyText, primary_key=True),
+    Column("initiator", AnyText, nullable=False),
+    Column("target", AnyText, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("granted", AnyJson, nullable=False),
+    Column("pending", AnyJson, nullable=False),
+    Column("reason", AnyText),
+    Column("answer", AnyText),
+    Column("decided_by", AnyText, nullable=False),
+    Column("expires_us", Micros),
+    *_interval(),
+)
+"""What one party may do to another's terminal. One that has ended stays open, and says so."""
+_one_open(binding.c.id)
+Index(None, binding.c.initiator)
+Index(None, binding.c.target)
+
+channel = Table(
+    "channel",
+    metadata,
+    Column("id", AnyText, primary_key=True),
+    Column("name", AnyText, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("purpose", AnyText),
+    Column("made_by", AnyText, nullable=False),
+    *_interval(in_key=False),
+)
+"""It is open until it is archived."""
+_one_open(channel.c.name)
+
+channel_member = Table(
+    "channel_member",
+    metadata,
+    Column("channel", AnyText, ForeignKey(channel.c.id), primary_key=True),
+    Column("party", AnyText, primary_key=True),
+    Column("name", AnyText, nullable=False),
+    *_interval(),
+)
+_one_open(channel_member.c.channel, channel_member.c.party)
+Index(None, channel_member.c.party)
+
+message = Table(
+    "message",
+    metadata,
+    Column("channel", AnyText, ForeignKey(channel.c.id), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("author", AnyText, nullable=False),
+    Column("author_name", AnyText, nullable=False),
+    Column("text", AnyText, nullable=False),
+    Column("reply_to", Integer),
+    Column("asks", Boolean, nullable=False),
+    Column("mentions", AnyJson, nullable=False),
+    Column("about", AnyJson, nullable=False),
+    Column("wall_us", Micros, nullable=False),
+    Column("event", Number, nullable=False),
+)
+"""What was said. ``seq`` counts up from 1 in each channel, without a gap."""
+Index(None, message.c.wall_us)
+Index(None, message.c.author, message.c.event)
+Index(None, message.c.channel, message.c.event)
+
+delivery = Table(
+    "delivery",
+    metadata,
+    Column("channel", AnyText, primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("party", AnyText, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("how", Text),
+    Column("queued_us", Micros, nullable=False),
+    Column("queued_event", Number, nullable=False),
+    Column("delivered_us", Micros),
+    Column("delivered_event", Number),
+    Column("acknowledged_us", Micros),
+    Column("acknowledged_event", Number),
+    Column("attempts", Integer, nullable=False),
+    Column("typing_pod", Text),
+    Column("typing_offset", BigInteger),
+    ForeignKeyConstraint(["channel", "seq"], [message.c.channel, message.c.seq]),
+)
+"""How far a message has come with each party it is for. ``typing_…``: it is being typed, from there on on the tape."""
+Index(None, delivery.c.party, delivery.c.queued_event)
+Index(None, delivery.c.state)
+
+wait = Table(
+    "wait",
+    metadata,
+    Column("id", AnyText, primary_key=True),
+    Column("waiter", AnyText, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("key", AnyText),
+    Column("on_party", AnyText),
+    Column("source", Text, nullable=False),
+    Column("reason", AnyText),
+    Column("deadline_us", Micros),
+    Column("evidence", AnyJson, nullable=False),
+    Column("outcome", Text),
+    Column("detail", AnyText),
+    *_interval(in_key=False),
+)
+"""It is open until something has become of it."""
+Index(None, wait.c.waiter, wait.c.until_event)
+Index(None, wait.c.on_party, wait.c.until_event)
+Index(None, wait.c.kind, wait.c.key, wait.c.until_event)
+Index(None, wait.c.until_event)
+
+handoff = Table(
+    "handoff",
+    metadata,
+    Column("id", AnyText, primary_key=True),
+    Column("offered_by", AnyText, nullable=False),
+    Column("recipient", AnyText),
+    Column("key", AnyText),
+    Column("note", AnyText, nullable=False),
+    Column("files", AnyJson, nullable=False),
+    Column("revision", AnyText),
+    Column("state", Text, nullable=False),
+    Column("takers", AnyJson, nullable=False),
+    Column("offered_us", Micros, nullable=False),
+    *_interval(),
+)
+"""An output that is offered. One that is over stays open, and says so."""
+_one_open(handoff.c.id)
+Index(None, handoff.c.key)
+Index(None, handoff.c.recipient)
+Index(None, handoff.c.offered_by)
+
+deadlock = Table(
+    "deadlock",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("key", AnyText, nullable=False),
+    Column("parties", AnyJson, nullable=False),
+    Column("waits", AnyJson, nullable=False),
+    Column("cut", Text, nullable=False),
+    Column("outcome", AnyText),
+    *_interval(in_key=False),
+)
+"""Parties that waited for one another in a circle, until one of their waits ended."""
+_one_open(deadlock.c.key)
+Index(None, deadlock.c.until_event)
+
+typed_request = Table(
+    "typed_request",
+    metadata,
+    Column("principal", AnyText, primary_key=True),
+    Column("key", AnyText, primary_key=True),
+    Column("pod", Text, nullable=False),
+    Column("author", AnyText, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("wall_us", Micros, nullable=False),
+)
+"""That something was about to be typed: whether it was is on the tape, from there on, with that epoch."""
+Index(None, typed_request.c.wall_us)
+
+wire_session = Table(
+    "wire_session",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("principal", AnyText, nullable=False),
+    Column("client", AnyJson, nullable=False),
+    Column("protocol", AnyText, nullable=False),
+    Column("created_us", Micros, nullable=False),
+    Column("seen_us", Micros, nullable=False),
+)
+"""The protocol sessions of older MCP clients, which do not notice that the server was started again."""
+Index(None, wire_session.c.seen_us)

@@ -52,6 +52,9 @@ _BOUND_FROM = (
 _BIND = insert(_BOUND)
 
 
+_AGENTS = select(schema.token.c.id, schema.token.c.name).where(schema.token.c.role == "agent")
+
+
 @dataclass(frozen=True, slots=True)
 class TokenRow:
     """A token without its secret."""
@@ -120,6 +123,11 @@ def list_tokens(connection: Connection, *, at_us: int | None = None) -> list[Tok
         replace(token, revoked_us=None, used_us=token.used_us if (token.used_us or 0) <= at_us else None)
         for token in tokens
     ]
+
+
+def agent_names(connection: Connection) -> dict[str, str]:
+    """What agents outside pods are called, by the ids of their tokens, revoked ones included."""
+    return {str(row.id): str(row.name) for row in connection.execute(_AGENTS)}
 
 
 def revoke_token(connection: Connection, id: str, *, wall_us: int) -> bool:

@@ -16,6 +16,7 @@ from scrubjay.fleet.process import Activity
 from scrubjay.fleet.process import Process as Process
 
 PROTOCOL = 1  # raised when an older other side could not go on
+MCP_PATH = "/mcp"  # where a server has its tools for agents
 
 
 class _Message(msgspec.Struct, kw_only=True, omit_defaults=True, tag=str.lower):
@@ -233,6 +234,8 @@ class Start(_Request, tag="start"):
     environment: dict[str, str] = {}
     cols: int = 120
     rows: int = 36
+    pod: str | None = None  #: its id; an older runner gives it another
+    mcp_token: str | None = None  #: what its agent shows to the server's tools
 
 
 class Type(_Request, tag="type"):

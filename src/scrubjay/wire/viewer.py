@@ -6,6 +6,7 @@ viewer types may come as either. docs/live-protocol.md describes it. Pure.
 
 from __future__ import annotations
 
+import json
 from struct import Struct as Layout
 from typing import Annotated, Literal
 
@@ -210,7 +211,15 @@ _from_audience: msgspec.json.Decoder[FromAudience] = msgspec.json.Decoder(FromAu
 
 def encode(message: msgspec.Struct) -> str:
     """A message as JSON."""
-    return _encoder.encode(message).decode()
+    return encode_json(message).decode()
+
+
+def encode_json(value: object) -> bytes:
+    """Anything as JSON, whatever text is in it: one odd name must not keep everything else from everybody."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:  # half of a character, which only an escape can stand for
+        return json.dumps(msgspec.to_builtins(value)).encode()
 
 
 def encode_screen(kind: int, data: bytes, *, offset: int, at: int, size: tuple[int, int] = (0, 0)) -> bytes:
