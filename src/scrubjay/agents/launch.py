@@ -9,18 +9,9 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from scrubjay.agents.codex_hooks import hooks_table
+from scrubjay.agents.endpoint import MCP_TOKEN_VARIABLE, McpEndpoint
 from scrubjay.agents.manifest import CODEX_HOOKS, PLACEHOLDER, FileRule, Manifest, Registration
 from scrubjay.errors import BadInput
-
-MCP_TOKEN_VARIABLE = "JAY_MCP_TOKEN"  # not SCRUBJAY_…, of which agents get only what the keeper sets
-
-
-@dataclass(frozen=True, slots=True)
-class McpEndpoint:
-    """Where a pod's agent finds Scrubjay's tools, and what to show there."""
-
-    url: str
-    token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +34,7 @@ class Place:
     folder: str  #: the pod's folder ``agent``
     hook: str  #: a shell command that reports what it is told on its standard input
     environ: Mapping[str, str]  #: what is inherited; a variable that is there is a person's own and stays as it is
-    mcp: McpEndpoint | None = None
+    mcp: McpEndpoint | None = None  #: whose variables are set for any program, and so are not among a launch's
 
 
 def launch_agent(
@@ -203,8 +194,6 @@ class _Expansion:
     def environment(self, *wanted: Mapping[str, str]) -> dict[str, str]:
         """Variables to set: none that a person has set."""
         found = {name: self(value) for each in wanted for name, value in each.items()}
-        if self._place.mcp is not None and self._manifest.mcp is not None:
-            found[MCP_TOKEN_VARIABLE] = self._place.mcp.token
         return {name: value for name, value in found.items() if name not in self._place.environ}
 
     def files(self, *, always: bool) -> dict[str, str]:

@@ -15,8 +15,12 @@ from scrubjay.errors import BadInstant
 
 SECOND_US = 1_000_000
 _UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_DAY_US = 86_400 * SECOND_US
 _STEADY_US = SECOND_US  # a clock that is corrected by less has not jumped, and nobody is told of less
 _WALL_MAX_US = 250_000_000_000 * SECOND_US  # within what a date can say, the zone included: the year 9892
+
+_PAST = "2h (ago), 02:14:07 or 2026-11-15T02:14"
+_TO_COME = "15m (from now), 02:14:07 or 2026-11-15T02:14, and not over"
 
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,9})?"
 _SPAN = re.compile(
@@ -155,13 +159,41 @@ def wall_of(raw: str, now_us: int) -> int:
     """
     if len(raw) > 12 and raw.isascii() and raw.isdigit():
         return min(int(raw), _WALL_MAX_US) if len(raw) < 20 else _WALL_MAX_US
-    match parse_instant(raw):
+    match _parse_wall_like(raw, _PAST):
         case FromStart(us) | FromEnd(us):
             return max(0, now_us - us)  # or a database would have no number for it
         case TimeOfDay() | Wall() as instant:
             return wall_before(instant, now_us, None)
-        case Share() | Offset():
-            raise BadInstant(raw)
+
+
+def deadline_of(raw: str | float, now_us: int) -> int:
+    """The wall clock a person means who speaks of what is to come: so long from now (``90``, ``15m``), or a time.
+
+    BadInstant if it is none of these, or has passed.
+    """
+    match _parse_wall_like(raw if isinstance(raw, str) else f"{raw:f}", _TO_COME):
+        case FromStart(us):
+            deadline_us = now_us + us
+        case FromEnd(us):
+            deadline_us = now_us - us
+        case TimeOfDay() as instant:
+            deadline_us = wall_before(instant, now_us + _DAY_US, None)
+        case Wall() as instant:
+            deadline_us = wall_before(instant, _WALL_MAX_US, None)
+    if not now_us < deadline_us <= _WALL_MAX_US:
+        raise BadInstant(str(raw), _TO_COME)
+    return deadline_us
+
+
+def _parse_wall_like(raw: str, times: str) -> FromStart | FromEnd | TimeOfDay | Wall:
+    """An instant that is not one of a recording; BadInstant that says which ``times`` there are."""
+    try:
+        found = parse_instant(raw)
+    except BadInstant as error:
+        raise BadInstant(raw, times) from error
+    if isinstance(found, Share | Offset):
+        raise BadInstant(raw, times)
+    return found
 
 
 def format_span(us: int, *, digits: int = 1) -> str:

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 
 from scrubjay.errors import BadInput, ScrubjayError
 from scrubjay.runner.uplink import RunnerUnwelcome, Uplink
-from scrubjay.wire.messages import BadMessage, FromRunner, decode_from_server, encode
+from scrubjay.wire.messages import MCP_PATH, BadMessage, FromRunner, decode_from_server, encode
 
 OPEN_WITHIN_S = 10.0
 SILENCE_S = 15.0  # a server that says nothing, asked every third of it, is taken for gone
@@ -29,7 +29,8 @@ class ServerRefusesRunner(ScrubjayError):
 
 async def stay_linked(uplink: Uplink, url: str, token: str) -> None:
     """Keep one connection to a server, until cancelled; ServerRefusesRunner if it will not have us."""
-    address = "ws" + url.removeprefix("http").rstrip("/") + "/api/v1/runner"
+    url = url.rstrip("/")
+    address = "ws" + url.removeprefix("http") + "/api/v1/runner"
     patience = _Patience()
     while True:
         why = "it was closed"
@@ -46,7 +47,7 @@ async def stay_linked(uplink: Uplink, url: str, token: str) -> None:
                 user_agent_header=None,
             ) as connection:
                 log.info("server.connected", url=url)
-                await _converse(uplink, connection, patience)
+                await _converse(uplink, connection, patience, mcp_url=url + MCP_PATH)
         except InvalidStatus as error:
             status = error.response.status_code
             if status in _REFUSED:
@@ -84,9 +85,9 @@ class _Patience:
         self._seen_s = time.monotonic()
 
 
-async def _converse(uplink: Uplink, connection: ClientConnection, patience: _Patience) -> None:
+async def _converse(uplink: Uplink, connection: ClientConnection, patience: _Patience, *, mcp_url: str) -> None:
     outgoing: asyncio.Queue[FromRunner] = asyncio.Queue()
-    await uplink.connect(outgoing.put_nowait)
+    await uplink.connect(outgoing.put_nowait, mcp_url=mcp_url)
     hearing = asyncio.create_task(_hear(connection, uplink, patience))
     sending = asyncio.create_task(_send(connection, outgoing))
     try:

@@ -93,6 +93,7 @@ async def _start(runner: Runner, request: Start) -> Json:
             worktrees=runner.worktrees,
             settings=runner.settings,
             environ=runner.environ,
+            mcp_url=runner.mcp_url,
         )
     )
     tended = await _await_known(runner, pod)

@@ -69,6 +69,7 @@ class Runner:
         self._git_threads = ThreadPoolExecutor(GIT_THREADS, thread_name_prefix="git")
         self.screens = LiveScreens(heard=self._heard_in_thread, changed=self._status_in_thread)
         self.found_all = asyncio.Event()  #: set when all pods that were there at the start are known
+        self.mcp_url: str | None = None  #: where agents of this machine find the tools of the server, once it is known
         #: Told of what happens; whoever speaks to a server sets them.
         self.on_changed: Callable[[Tended], None] = lambda _tended: None
         self.on_gone: Callable[[PodId], None] = lambda _pod: None

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import scrubjay
+from scrubjay.agents.endpoint import McpEndpoint
 from scrubjay.agents.launch import Launch, Place, launch_agent, launch_command
 from scrubjay.agents.library import Library
 from scrubjay.agents.manifest import Manifest
 from scrubjay.errors import BadInput, ScrubjayError, StartFailed
-from scrubjay.ids import PodId, PodName, new_pod_id, parse_pod_name, parse_session_id, suggest_pod_name
+from scrubjay.ids import PodId, PodName, new_pod_id, parse_pod_id, parse_pod_name, parse_session_id, suggest_pod_name
 from scrubjay.keeper.environment import person_environment
 from scrubjay.pods.home import Home
 from scrubjay.pods.launch import StartRequest, check_command, check_size, start_pod
@@ -30,12 +31,26 @@ from scrubjay.wire.messages import Start
 _HOOK = Path(scrubjay.__file__).parent / "hook.py"
 
 
-def start(request: Start, *, home: Home, worktrees: Worktrees, settings: Settings, environ: Mapping[str, str]) -> Pod:
-    """Start it and return when its agent runs; a ScrubjayError says why not, and then nothing is left behind."""
+def start(
+    request: Start,
+    *,
+    home: Home,
+    worktrees: Worktrees,
+    settings: Settings,
+    environ: Mapping[str, str],
+    mcp_url: str | None = None,
+) -> Pod:
+    """Start it and return when its agent runs; a ScrubjayError says why not, and then nothing is left behind.
+
+    ``mcp_url`` is where the request's token is good, if it has one.
+    """
     check_size(request.cols, request.rows)
     environ = person_environment(environ) | _check_environment(request.environment)
-    pod_id = new_pod_id()
-    launch = _launch(request, Library(settings.agents), home, pod_id, environ)
+    pod_id = parse_pod_id(request.pod) if request.pod is not None else new_pod_id()
+    mcp = None
+    if settings.mcp and mcp_url is not None and request.mcp_token is not None:
+        mcp = McpEndpoint(mcp_url, request.mcp_token)
+    launch = _launch(request, Library(settings.agents), home, pod_id, environ, mcp)
     if request.repository is None and (request.branch is not None or request.base is not None):
         raise BadInput("a branch was given, but no repository", hint="give --repo PATH or URL as well")
     if request.name is not None:
@@ -62,7 +77,7 @@ def start(request: Start, *, home: Home, worktrees: Worktrees, settings: Setting
                 id=pod_id,
                 agent=launch.agent,
                 arguments=launch.arguments,
-                environment=launch.environment,
+                environment=launch.environment | (mcp.environment if mcp is not None else {}),
                 files=launch.files,
                 conversation=launch.conversation,
                 type_when_ready=launch.type_when_ready,
@@ -79,13 +94,15 @@ def start(request: Start, *, home: Home, worktrees: Worktrees, settings: Setting
         raise
 
 
-def _launch(request: Start, library: Library, home: Home, pod: PodId, environ: Mapping[str, str]) -> Launch:
+def _launch(
+    request: Start, library: Library, home: Home, pod: PodId, environ: Mapping[str, str], mcp: McpEndpoint | None
+) -> Launch:
     """What to run."""
     prompt = _check_prompt(request.prompt)
     if request.agent is not None:
         manifest = library.find(request.agent)
         _require_program(manifest, environ)
-        place = _place(manifest, home, pod, environ)
+        place = _place(manifest, home, pod, environ, mcp)
         return launch_agent(manifest, place, arguments=request.argv, prompt=prompt, new_conversation=str(uuid.uuid4()))
     if not request.argv:
         raise BadInput("there is nothing to run", hint="give a command, or an agent's name")
@@ -98,11 +115,11 @@ def _launch(request: Start, library: Library, home: Home, pod: PodId, environ: M
     if recognised is None:
         return Launch(request.argv)
     manifest = library.find(recognised)
-    return launch_command(manifest, _place(manifest, home, pod, environ), request.argv)
+    return launch_command(manifest, _place(manifest, home, pod, environ, mcp), request.argv)
 
 
-def _place(manifest: Manifest, home: Home, pod: PodId, environ: Mapping[str, str]) -> Place:
-    return Place(folder=str(home.folder_of(pod) / "agent"), hook=hook_command(manifest.name), environ=environ)
+def _place(manifest: Manifest, home: Home, pod: PodId, environ: Mapping[str, str], mcp: McpEndpoint | None) -> Place:
+    return Place(folder=str(home.folder_of(pod) / "agent"), hook=hook_command(manifest.name), environ=environ, mcp=mcp)
 
 
 def hook_command(agent: str) -> str:

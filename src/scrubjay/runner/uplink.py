@@ -82,16 +82,22 @@ class Uplink:
     # The connection.
 
     async def connect(
-        self, send: Callable[[FromRunner], None], *, show: Callable[[PodId, int, bytes], None] | None = None
+        self,
+        send: Callable[[FromRunner], None],
+        *,
+        show: Callable[[PodId, int, bytes], None] | None = None,
+        mcp_url: str | None = None,
     ) -> None:
         """A connection stands: introduce the machine and all its pods.
 
         A server of the same process may be shown what is recorded before it is sent; what it is sent, it knows then.
+        ``mcp_url`` is where agents of this machine find the server's tools.
         """
         await self._runner.found_all.wait()
         self.disconnect()
         self._send, self._show = send, show
         runner = self._runner
+        runner.mcp_url = mcp_url
         send(
             Hello(
                 protocol=PROTOCOL,
