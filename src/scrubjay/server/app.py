@@ -8,28 +8,42 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
-from starlette.routing import WebSocketRoute
+from starlette.routing import Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 import scrubjay
 from scrubjay.errors import ScrubjayError
+from scrubjay.server.coordination.coordination import Coordination
 from scrubjay.server.errors import code_of, status_of
 from scrubjay.server.gate import Gate
 from scrubjay.server.guard import Guard
 from scrubjay.server.login import Login
+from scrubjay.server.mcp.endpoint import METHODS, McpEndpoint
 from scrubjay.server.metrics import Metrics
 from scrubjay.server.refusals import error_body
-from scrubjay.server.rest import fleet, pods, recordings, tokens, worktrees
+from scrubjay.server.rest import (
+    bindings,
+    channels,
+    fleet,
+    handoffs,
+    passes,
+    pods,
+    recordings,
+    tokens,
+    topology,
+    waits,
+    worktrees,
+)
 from scrubjay.server.sockets.fleet import fleet as fleet_socket
 from scrubjay.server.sockets.live import live_pod
 from scrubjay.server.sockets.replay import replay
 from scrubjay.server.sockets.runner import runner
-from scrubjay.server.tower import Tower
+from scrubjay.wire.messages import MCP_PATH
 
 _PAGE = Path(__file__).parent / "page"
 
 
-def make_app(tower: Tower, gate: Gate) -> FastAPI:
+def make_app(coordination: Coordination, gate: Gate, mcp: McpEndpoint) -> FastAPI:
     """All routes; nobody has been checked yet."""
     app = FastAPI(
         title="Scrubjay",
@@ -39,16 +53,17 @@ def make_app(tower: Tower, gate: Gate) -> FastAPI:
         docs_url=None,  # its page would fetch scripts from elsewhere
         redoc_url=None,
     )
-    app.state.tower, app.state.gate = tower, gate
-    app.state.metrics = Metrics(tower)
-    for router in (pods.router, recordings.router, fleet.router, worktrees.router, tokens.router):
-        app.include_router(router)
+    app.state.tower, app.state.coordination, app.state.gate = coordination.tower, coordination, gate
+    app.state.metrics = Metrics(coordination.tower)
+    for room in (pods, recordings, fleet, worktrees, tokens, passes, bindings, channels, waits, handoffs, topology):
+        app.include_router(room.router)
     app.router.routes += [
         WebSocketRoute("/api/v1/pods/{pod}/live", live_pod),
         WebSocketRoute("/api/v1/pods/{pod}/replay", replay),
         WebSocketRoute("/api/v1/fleet", fleet_socket),
         WebSocketRoute("/api/v1/runner", runner),
         *Login(gate).routes,
+        Route(MCP_PATH, mcp, methods=METHODS),  # not mounted: a POST would be sent on to /mcp/
     ]
     app.add_api_route("/healthz", _healthz, include_in_schema=False)
     app.add_api_route("/metrics", _metrics, include_in_schema=False)
@@ -60,9 +75,9 @@ def make_app(tower: Tower, gate: Gate) -> FastAPI:
     return app
 
 
-def make_guarded_app(tower: Tower, gate: Gate) -> Guard:
+def make_guarded_app(coordination: Coordination, gate: Gate, mcp: McpEndpoint) -> Guard:
     """The application as it is served."""
-    return Guard(make_app(tower, gate), gate)
+    return Guard(make_app(coordination, gate, mcp), gate)
 
 
 async def _healthz() -> PlainTextResponse:

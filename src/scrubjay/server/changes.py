@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 
 from scrubjay.store.database import Database
@@ -21,6 +22,8 @@ class Changes:
         self._waiting: set[asyncio.Future[None]] = set()
         self._database: Database | None = None
         self.number = 0  #: of the last change
+        self.listeners: list[Callable[[list[Event]], None]] = []
+        """Told of each commit before whoever made it hears that it is done, so they never wait."""
 
     async def begin(self, database: Database) -> None:
         """Go on from what is in the catalog."""
@@ -31,6 +34,8 @@ class Changes:
         """Events of one commit, in order."""
         self._recent.extend(events)
         self.number = events[-1].number
+        for listener in self.listeners:
+            listener(events)
         waiting, self._waiting = self._waiting, set()
         for future in waiting:
             if not future.done():

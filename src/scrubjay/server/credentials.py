@@ -11,6 +11,7 @@ import hmac
 import re
 import secrets
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,12 @@ from sqlalchemy import Connection
 
 from scrubjay.errors import BadSetting, CatalogUnavailable, NoSuchPod
 from scrubjay.fleet.access import Principal, Role
-from scrubjay.ids import PodId, RunnerId
+from scrubjay.ids import PodId, RunnerId, new_pod_id
 from scrubjay.server.errors import TokenBound
 from scrubjay.store import tokens
 from scrubjay.store.database import Database
-from scrubjay.store.pods import list_pods
+from scrubjay.store.pods import get_pod, list_pods
+from scrubjay.store.retiring import retire_agent
 from scrubjay.store.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 LOGIN_S = 600  # how long a login link is good for
 BROWSER_S = 30 * 86_400  # how long a browser stays logged in
+PASS_S = 3600  # how long a pass may wait for its pod; a clone of a large repository comes before it
 CACHE_S = 3.0  # how long a credential is believed without asking the catalog
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
@@ -42,6 +45,7 @@ _COOKIE = re.compile(rf"({_ID})\.{_SECRET}")
 _CODE = re.compile(_SECRET)
 _CACHE_MAX = 1024
 _NAME_MAX = 100
+_PASS_US = PASS_S * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,14 @@ class NewToken:
 
     row: TokenRow
     text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPass:
+    """The id of a pod that is yet to be started, and the token its agent shows."""
+
+    pod: PodId
+    token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +99,56 @@ class Credentials:
         self, role: Role, *, name: str, pod: str | None = None, expires_us: int | None = None
     ) -> NewToken:
         """Make a token; its pod is given by id or name. NoSuchPod if there is none, BadSetting if it makes no sense."""
+        _check_request(role, name=name, pod=pod, expires_us=expires_us, wall_us=self._clock.wall_us())
+
+        def find(connection: Connection) -> PodId | None:
+            return None if pod is None else _find_pod(connection, pod)
+
+        return await self._add_token(role, name=name, find_pod=find, expires_us=expires_us)
+
+    async def create_pass(self) -> NewPass:
+        """Make the token of a pod that is yet to be started, and the pod's id."""
+        pod = new_pod_id()
+        created = await self._add_token("pod", name="agent", find_pod=lambda _connection: pod, expires_us=None)
+        return NewPass(pod, created.text)
+
+    async def revoke_pass(self, pod: PodId) -> list[str]:
+        """End the pass of a pod that was not started; returns which tokens that were: none if the pod is there.
+
+        Whoever calls this puts them out.
+        """
         wall_us = self._clock.wall_us()
-        _check_request(role, name=name, pod=pod, expires_us=expires_us, wall_us=wall_us)
+
+        def revoke(connection: Connection) -> list[str]:
+            known = get_pod(connection, pod) is not None
+            return [] if known else tokens.revoke_tokens_of(connection, pod, wall_us=wall_us)
+
+        return await self._database.write(revoke)
+
+    async def revoke_lost_passes(self) -> list[str]:
+        """End the passes whose pods have not come within an hour; returns which tokens that were, to be put out."""
+        wall_us = self._clock.wall_us()
+
+        def lost(connection: Connection) -> set[PodId]:
+            waiting = {token.pod for token in tokens.list_tokens(connection) if token.created_us <= wall_us - _PASS_US}
+            return {pod for pod in waiting if pod is not None} - {facts.id for facts, _ in list_pods(connection)}
+
+        if not await self._database.read(lost):
+            return []  # without a write, as nearly always
+
+        def revoke(connection: Connection) -> list[str]:
+            return [
+                token
+                for pod in sorted(lost(connection))
+                for token in tokens.revoke_tokens_of(connection, pod, wall_us=wall_us)
+            ]
+
+        return await self._database.write(revoke)
+
+    async def _add_token(
+        self, role: Role, *, name: str, find_pod: Callable[[Connection], PodId | None], expires_us: int | None
+    ) -> NewToken:
+        wall_us = self._clock.wall_us()
         id_ = _random(_ID_LENGTH)
         text = f"sjt_{id_}_{_random(_SECRET_LENGTH)}"
         digest = _digest(text)
@@ -100,7 +160,7 @@ class Credentials:
                 digest=digest,
                 role=role,
                 name=name,
-                pod=None if pod is None else _find_pod(connection, pod),
+                pod=find_pod(connection),
                 expires_us=expires_us,
                 wall_us=wall_us,
             )
@@ -114,7 +174,14 @@ class Credentials:
     async def revoke_token(self, token: str) -> bool:
         """End a token; False if there is none with that id any more. The guard closes what it has open."""
         wall_us = self._clock.wall_us()
-        revoked = await self._database.write(lambda connection: tokens.revoke_token(connection, token, wall_us=wall_us))
+
+        def revoke(connection: Connection) -> bool:
+            if not tokens.revoke_token(connection, token, wall_us=wall_us):
+                return False
+            retire_agent(connection, token, wall_us=wall_us)
+            return True
+
+        revoked = await self._database.write(revoke)
         self.forget(f"token:{token}")
         return revoked
 
@@ -259,7 +326,9 @@ def _find(connection: Connection, kind: str, id_: str) -> _Found | None:
     if kind == "token":
         if found := tokens.find_token(connection, id_):
             row, digest = found
-            principal = Principal(f"token:{row.id}", row.role, row.name, row.pod)
+            pod = None if row.pod is None else get_pod(connection, row.pod)
+            # The agent of a pod goes by its pod's name: that is who others see typing.
+            principal = Principal(f"token:{row.id}", row.role, pod[0].name if pod is not None else row.name, row.pod)
             return _Found(principal, digest, row.expires_us, row.revoked_us is not None, row)
         return None
     if found := tokens.find_browser(connection, id_):

@@ -16,6 +16,7 @@ _STATUS = {
     "NoSuchToken": 404,
     "NoSuchBase": 400,
     "NotATape": 404,
+    "ScopeMissing": 403,
     "NoRunner": 409,
     "PodUnreachable": 503,
     "CatalogUnavailable": 503,
@@ -26,6 +27,14 @@ _STATUS = {
     "HomeUnusable": 503,
     "ScreenUnavailable": 503,
     "RepositoryBusy": 503,
+    "TapeBehind": 503,
+    "NoSuchBinding": 404,
+    "NoSuchChannel": 404,
+    "NoSuchMessage": 404,
+    "NoSuchWait": 404,
+    "NoSuchHandoff": 404,
+    "NotForRole": 403,
+    "CoordinationError": 409,
     "PodError": 409,
     "WorktreeError": 409,
     "TapeError": 409,
@@ -44,6 +53,14 @@ class RunnerRefused(ScrubjayError):
 
 class NoRunner(ScrubjayError):
     """There is no machine to do it, or it is not clear which."""
+
+
+class TapeBehind(ScrubjayError):
+    """The server does not have as much of a tape as its runner."""
+
+    def __init__(self, pod: str, offset: int) -> None:
+        self.pod, self.offset = pod, offset
+        super().__init__(f"the tape of pod {pod} is not here up to offset {offset}", hint="it is on its way: try again")
 
 
 class TokenBound(ScrubjayError):

@@ -17,23 +17,27 @@ import structlog
 from starlette.applications import Starlette
 from starlette.types import Message, Receive, Scope, Send
 
-from scrubjay.errors import CatalogError, NoSuchPod
-from scrubjay.fleet.access import Principal, may
+from scrubjay.errors import CatalogError, ScrubjayError
+from scrubjay.fleet.access import Action, Principal, may
 from scrubjay.ids import PodId
 from scrubjay.server.access_table import ACCESS, PUBLIC, AccessTable
 from scrubjay.server.credentials import cookie_name, read_cookies
 from scrubjay.server.doors import Doors, Entry
+from scrubjay.server.errors import code_of, status_of
 from scrubjay.server.gate import Gate
 from scrubjay.server.limits import HEAD_MAX_BYTES, MeteredBody, too_large
 from scrubjay.server.listeners import CALLER, Caller
 from scrubjay.server.open_connections import OpenConnection
 from scrubjay.server.origins import Origin, parse_origin
-from scrubjay.server.refusals import Refused, refuse, secured
+from scrubjay.server.refusals import Refused, not_allowed, refuse, secured
 
 PRINCIPAL = "scrubjay.principal"
 """Where a route finds in its scope who has come; None on a public one."""
 ORIGIN = "scrubjay.origin"
 """Where a route finds in its scope by which origin of the server it was reached; None over the unix socket."""
+POD = "scrubjay.pod"
+"""Where a route about a pod finds in its scope which one: names do not mean the same to everybody."""
+_CONNECTION = "scrubjay.connection"
 
 RECHECK_S = 2.0  # how often those who have something open are looked up again
 
@@ -46,9 +50,15 @@ log = structlog.get_logger()
 @dataclass(frozen=True, slots=True)
 class _Admitted:
     principal: Principal | None
+    pod: PodId | None
     origin: Origin | None
     entry: Entry
     caller: Caller
+
+    def needs(self) -> list[tuple[Action, PodId]]:
+        """What must stay allowed while the answer lasts."""
+        action = self.entry.access.action
+        return [] if self.pod is None or action == PUBLIC else [(action, self.pod)]
 
 
 class Guard:
@@ -77,9 +87,10 @@ class Guard:
             await asyncio.wait([watching])
 
     async def _watch(self) -> None:
-        """Close what belongs to an ended credential, whoever has ended it, the clock included."""
+        """Close what belongs to an ended credential or right, whoever has ended it, the clock included."""
         while True:
             await asyncio.sleep(RECHECK_S)
+            await self._gate.close_lapsed()
             for principal in self._gate.connections.principals():
                 try:
                     if not await self._gate.credentials.still_good(principal):
@@ -95,7 +106,7 @@ class Guard:
         except Refused as refused:
             await refuse(refused, scope, receive, send)
             return
-        scope[PRINCIPAL], scope[ORIGIN] = admitted.principal, admitted.origin
+        scope[PRINCIPAL], scope[POD], scope[ORIGIN] = admitted.principal, admitted.pod, admitted.origin
         if scope["type"] == "websocket":
             await self._websocket(admitted, scope, receive, send)
         else:
@@ -111,6 +122,8 @@ class Guard:
             await self._app(scope, receive, send_secured)
             return
         connection = OpenConnection(admitted.principal, send_secured, admitted.caller.abort, websocket=True)
+        connection.needs += admitted.needs()
+        scope[_CONNECTION] = connection
         with self._gate.connections.holding(connection):
             await self._app(scope, receive, connection.send)
 
@@ -129,6 +142,7 @@ class Guard:
             await answer.of(self._app, scope, receive_metered)
             return
         connection = OpenConnection(admitted.principal, send, admitted.caller.abort, websocket=False)
+        connection.needs += admitted.needs()
         with self._gate.connections.holding(connection):
             await answer.of(self._app, scope, receive_metered)
 
@@ -143,10 +157,9 @@ class Guard:
         principal = None if public else await self._identify(scope, headers, own, calling, caller)
         if entry is None:
             raise self._nowhere(scope)
-        if principal is not None:
-            _check_access(principal, entry)
+        pod = None if principal is None else await self._check_access(principal, entry)
         _check_length(headers, entry)
-        return _Admitted(principal, _reached(own, caller), entry, caller)
+        return _Admitted(principal, pod, _reached(own, caller), entry, caller)
 
     def _named(self, headers: _Headers, caller: Caller) -> frozenset[Origin]:
         """The origins of ours that a request is for."""
@@ -189,6 +202,19 @@ class Guard:
             raise self._bad_credential(caller)
         return principal
 
+    async def _check_access(self, principal: Principal, entry: Entry) -> PodId | None:
+        """Refuse who may not do this; the pod it is about, if it is about one."""
+        action = entry.access.action
+        assert action != PUBLIC
+        if entry.access.pod is None:
+            if not may(principal, action):
+                raise not_allowed(principal.role)
+            return None
+        try:
+            return await self._gate.permits.find(principal, action, entry.parameters[entry.access.pod])
+        except ScrubjayError as error:
+            raise Refused(status_of(error), code_of(error), str(error), hint=error.hint) from error
+
     def _bad_credential(self, caller: Caller) -> Refused:
         wait_s = self._gate.failures.note(caller.address)
         if wait_s is not None:
@@ -211,6 +237,20 @@ def principal_of(scope: Scope) -> Principal:
     principal = scope[PRINCIPAL]
     assert isinstance(principal, Principal)
     return principal
+
+
+def pod_of(scope: Scope) -> PodId:
+    """The pod that a route is about."""
+    pod = scope[POD]
+    assert isinstance(pod, str)
+    return PodId(pod)
+
+
+def need_while_open(scope: Scope, action: Action, pod: PodId) -> None:
+    """Have a WebSocket closed when its owner may not do this any more."""
+    connection = scope[_CONNECTION]
+    assert isinstance(connection, OpenConnection)
+    connection.needs.append((action, pod))
 
 
 def too_many(wait_s: int) -> Refused:
@@ -327,19 +367,6 @@ def _check_same_site(scope: Scope, headers: _Headers, calling: Origin | None) ->
     changes = scope["type"] == "websocket" or scope["method"] not in _SAFE_METHODS
     if changes and calling is None:
         raise Refused(403, "no_origin", "a browser says where a call comes from, and this one does not")
-
-
-def _check_access(principal: Principal, entry: Entry) -> None:
-    action = entry.access.action
-    assert action != PUBLIC
-    raw_pod = None if entry.access.pod is None else entry.parameters[entry.access.pod]
-    if may(principal, action, None if raw_pod is None else PodId(raw_pod)):
-        return
-    if raw_pod is not None and principal.pod is not None and may(principal, action, principal.pod):
-        # The same as for a pod that does not exist, so that nobody learns which do.
-        missing = NoSuchPod(raw_pod)
-        raise Refused(404, "no_such_pod", str(missing), hint=missing.hint)
-    raise Refused(403, "not_allowed", f"the role {principal.role} may not do that")
 
 
 def _check_length(headers: _Headers, entry: Entry) -> None:

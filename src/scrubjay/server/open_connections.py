@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import structlog
 from starlette.types import Message, Send
 
-from scrubjay.fleet.access import Principal
+from scrubjay.fleet.access import Action, Principal
+from scrubjay.ids import PodId
 
 _CLOSE_S = 1.0  # for a close to be taken by a connection that may be full
 _GOODBYE_S = 2.0  # for the other side to answer it
@@ -29,6 +30,12 @@ class OpenConnection:
         self._send, self._abort, self._websocket = send, abort, websocket
         self._closed = False
         self.over = False  #: nothing will be sent on it any more
+        self.needs: list[tuple[Action, PodId]] = []  #: what its owner must be allowed for as long as it is open
+
+    @property
+    def closed(self) -> bool:
+        """Whether either the application or the guard has closed it."""
+        return self._closed
 
     async def send(self, message: Message) -> None:
         """Send for the application; HungUp if the guard has closed it."""
@@ -86,9 +93,21 @@ class OpenConnections:
 
     async def close(self, principal_id: str, *, code: int, reason: str) -> int:
         """Close all that somebody has open; returns how many."""
-        connections = list(self._open.get(principal_id, ()))
-        closing = (connection.close(code, reason) for connection in connections)
-        for outcome in await asyncio.gather(*closing, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                log.warning("connection.not_closed", principal=principal_id, error=str(outcome))
-        return len(connections)
+        return len(await _close(list(self._open.get(principal_id, ())), code, reason))
+
+    async def close_where(
+        self, condition: Callable[[OpenConnection], bool], *, code: int, reason: str
+    ) -> list[OpenConnection]:
+        """Close all of which something is so and that are not closed yet; returns them."""
+        everything = [connection for connections in self._open.values() for connection in connections]
+        found = [connection for connection in everything if not connection.closed and condition(connection)]
+        return await _close(found, code, reason)
+
+
+async def _close(connections: list[OpenConnection], code: int, reason: str) -> list[OpenConnection]:
+    closing = (connection.close(code, reason) for connection in connections)
+    outcomes = await asyncio.gather(*closing, return_exceptions=True)
+    for connection, outcome in zip(connections, outcomes, strict=True):
+        if isinstance(outcome, BaseException):
+            log.warning("connection.not_closed", principal=connection.principal.id, error=str(outcome))
+    return connections

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,11 +81,24 @@ def own_origins(
     return tuple(dict.fromkeys([*own, *proxied]))
 
 
+def nearest_origin(port: int, *, host: str = "127.0.0.1", tls: bool = False, names: Sequence[str] = ()) -> Origin:
+    """The origin by which programs on the server's own machine reach it.
+
+    With TLS that is one of its further names, if it has any: those are in its certificate.
+    """
+    if tls and names:
+        return Origin("https", names[0].lower(), port)
+    anywhere = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
+    near = "127.0.0.1" if host.lower() in _LOOPBACK_NAMES else anywhere.get(host, host.lower())
+    return Origin("https" if tls else "http", near, port)
+
+
 class Addresses:
     """All origins of this server."""
 
-    def __init__(self, origins: Iterable[Origin]) -> None:
+    def __init__(self, origins: Iterable[Origin], nearest: Origin | None = None) -> None:
         self.origins = tuple(origins)
+        self.nearest = nearest if nearest is not None else self.origins[0]  #: for programs on the same machine
 
     def named(self, raw_host: str) -> frozenset[Origin]:
         """The origins of this server that a Host header names; empty if it names another server."""

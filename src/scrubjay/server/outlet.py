@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 
 SEND_WITHIN_S = 20.0  # services answer within one; mail servers may take ten
 _WAITING_MAX = 100  # messages for a place that does not answer; the oldest are dropped
-_TYPES: dict[NoticeKind, str] = {"needs_you": "warning", "failed": "failure", "done": "success"}
+_TYPES: dict[NoticeKind, str] = {
+    "needs_you": "warning",
+    "failed": "failure",
+    "done": "success",
+    "deadlock": "failure",
+    "starving": "warning",
+}
 _NOISY = ("apprise", "urllib3", "requests")  # at some level each of them logs addresses with the secrets in them
 
 _thread = threading.local()

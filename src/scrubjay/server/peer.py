@@ -117,6 +117,11 @@ class Peer:
         self._to_store = asyncio.Event()
         self._ended = False
 
+    @property
+    def caught_up(self) -> bool:
+        """Whether all that it has reported of its pods is in the catalog."""
+        return self._roster is None and not self._changed
+
     async def run(self) -> None:
         """Keep catalog and tapes up to date with what the runner sends, each in the order it does."""
         await self._welcome()

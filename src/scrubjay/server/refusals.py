@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from starlette.types import Receive, Scope, Send
 
 from scrubjay.errors import ScrubjayError
+from scrubjay.fleet.access import Role
 
 # Nothing of a recording, a name or a title may act on the page, and no other page may hold this one.
 CONTENT_SECURITY_POLICY = (
@@ -32,6 +33,11 @@ class Refused(ScrubjayError):
     ) -> None:
         self.status, self.code, self.headers = status, code, dict(headers or {})
         super().__init__(message, hint=hint)
+
+
+def not_allowed(role: Role) -> Refused:
+    """The refusal of what nobody of a role may do."""
+    return Refused(403, "not_allowed", f"the role {role} may not do that")
 
 
 def error_body(code: str, message: str, hint: str | None = None) -> dict[str, dict[str, str | None]]:

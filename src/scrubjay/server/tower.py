@@ -42,7 +42,9 @@ from scrubjay.server.live import LiveKeyframe, LivePod, PodUnwatchable
 from scrubjay.server.peer import ANSWER_WITHIN_S, Peer
 from scrubjay.store.database import Database
 from scrubjay.store.events import append_event
+from scrubjay.store.happenings import follow_status
 from scrubjay.store.pods import PodFacts, add_pod, change_pod, get_pod, list_pods, remove_pod
+from scrubjay.store.retiring import retire_pod
 from scrubjay.store.runners import connect_runner, disconnect_runner, disconnect_runners
 from scrubjay.store.status import Status, set_status
 from scrubjay.store.tapes import Tapes
@@ -151,12 +153,15 @@ class Tower:
 
     # Finding pods.
 
-    def find(self, raw: str) -> KnownPod:
-        """The pod with that name or id, or the only one whose name or id begins so; a running one before others."""
+    def find(self, raw: str, among: Callable[[KnownPod], bool] = lambda _: True) -> KnownPod:
+        """The pod with that name or id, or the only one whose name or id begins so; a running one before others.
+
+        Those that are not ``among`` which may be found do not exist for whoever asks.
+        """
         known = self.pods.get(PodId(raw))
-        if known is not None:
+        if known is not None and among(known):
             return known
-        pods = list(self.pods.values())
+        pods = [pod for pod in self.pods.values() if among(pod)]
         for wanted in (
             [pod for pod in pods if pod.report.name == raw],
             [pod for pod in pods if raw and (pod.report.name.startswith(raw) or pod.report.id.startswith(raw))],
@@ -309,7 +314,8 @@ class Tower:
                     if not _record_report(connection, change, peer.id, wall_us=wall_us, found=found):
                         continue
                 else:
-                    remove_pod(connection, change, wall_us=wall_us)
+                    if remove_pod(connection, change, wall_us=wall_us):
+                        retire_pod(connection, change, wall_us=wall_us)
                     revoke_tokens_of(connection, change, wall_us=wall_us)
                 taken.append(change)
             return taken
@@ -461,9 +467,13 @@ class Tower:
         self.note("keyboard.given", pod, {})
 
     async def audit(self, kind: str, pod: PodId | None, principal: Principal) -> None:
-        """Keep that somebody tried something."""
+        """Keep that somebody tried something, if the catalog takes it."""
         data: Json = {"by": principal.name, "principal": principal.id, "role": principal.role}
-        await self.database.write(partial(append_event, kind=kind, wall_us=self.clock.wall_us(), pod=pod, data=data))
+        body = partial(append_event, kind=kind, wall_us=self.clock.wall_us(), pod=pod, data=data)
+        try:
+            await self.database.write(body)
+        except CatalogUnavailable as error:
+            log.warning("catalog.not_written", error=str(error))
 
     def note(self, kind: str, pod: PodId | None, data: Json) -> None:
         """Keep that something happened; nobody waits for it."""
@@ -517,11 +527,13 @@ def _record_report(connection: Connection, report: PodReport, runner: RunnerId, 
                 pod=facts.id,
             )
             add_worktree(connection, tree, wall_us=wall_us)
+        _follow(connection, facts, Status("starting"), status, wall_us=wall_us)
         return True
-    if get_pod(connection, facts.id) is None:
+    current = get_pod(connection, facts.id)
+    if current is None:
         return False
     change_pod(connection, facts, wall_us=wall_us)
-    set_status(
+    if set_status(
         connection,
         facts.id,
         process=status.process,
@@ -532,8 +544,16 @@ def _record_report(connection: Connection, report: PodReport, runner: RunnerId, 
         evidence=status.evidence,
         confidence=status.confidence,
         wall_us=wall_us,
-    )
+    ):
+        _follow(connection, facts, current[1], status, wall_us=wall_us)
     return True
+
+
+def _follow(connection: Connection, facts: PodFacts, before: Status, after: Status, *, wall_us: int) -> None:
+    """Take up what a new status means for others."""
+    follow_status(connection, facts.id, facts.session, before, after, wall_us=wall_us)
+    if after.process in OVER:  # what its agent left running acts for it no more
+        revoke_tokens_of(connection, facts.id, wall_us=wall_us)
 
 
 def _status_of(report: PodReport) -> Status:

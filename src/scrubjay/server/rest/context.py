@@ -9,7 +9,8 @@ from fastapi import Depends, Path, Query, Request
 from scrubjay.fleet.access import Principal
 from scrubjay.ids import PodId
 from scrubjay.replay.instants import wall_of
-from scrubjay.server.guard import principal_of
+from scrubjay.server.gate import Gate
+from scrubjay.server.guard import pod_of, principal_of
 from scrubjay.server.tower import KnownPod, Tower
 
 
@@ -17,18 +18,25 @@ def _tower(request: Request) -> Tower:
     return cast(Tower, request.app.state.tower)
 
 
+def _gate(request: Request) -> Gate:
+    return cast(Gate, request.app.state.gate)
+
+
 def _principal(request: Request) -> Principal:
     return principal_of(request.scope)
 
 
 InTower = Annotated[Tower, Depends(_tower)]
+InGate = Annotated[Gate, Depends(_gate)]
 Asker = Annotated[Principal, Depends(_principal)]
 
 
 def _known(
-    tower: InTower, pod: Annotated[str, Path(description="A pod's name, id, or a unique beginning of either.")]
+    request: Request,
+    tower: InTower,
+    _pod: Annotated[str, Path(alias="pod", description="A pod's name, id, or a unique beginning of either.")],
 ) -> KnownPod:
-    return tower.find(pod)
+    return tower.find(pod_of(request.scope))
 
 
 ThePod = Annotated[KnownPod, Depends(_known)]

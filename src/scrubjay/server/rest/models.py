@@ -76,6 +76,7 @@ class Start(Model):
     cols: Side = 120
     rows: Side = 36
     runner: str | None = Field(default=None, description="Which machine; needed where there are several.")
+    mcp: bool = Field(default=True, description="Whether its agent is given the tools of this server.")
 
 
 class Started(Model):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from functools import partial
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Query
+from msgspec import structs
 
-from scrubjay.errors import BadInput, NoSuchPod
-from scrubjay.fleet.process import describe_activity, describe_process
+from scrubjay.errors import BadInput, CatalogUnavailable, NoSuchPod
+from scrubjay.fleet.process import describe_state
 from scrubjay.ids import PodId
-from scrubjay.server.peer import ANSWER_WITHIN_S, CLONE_WITHIN_S
+from scrubjay.server.errors import RunnerRefused
+from scrubjay.server.gate import Gate
+from scrubjay.server.peer import ANSWER_WITHIN_S, CLONE_WITHIN_S, Peer
 from scrubjay.server.rest import models
-from scrubjay.server.rest.context import Asker, InTower, RawInstant, ThePod, instant_us, pod_id
+from scrubjay.server.rest.acting import InCoordination, TheActor
+from scrubjay.server.rest.context import Asker, InGate, InTower, RawInstant, ThePod, instant_us, pod_id
 from scrubjay.server.rest.once import IdempotencyKey, once
 from scrubjay.server.tower import Tower, author_of
 from scrubjay.store.notices import Mute, mute_of, mute_pod, muted_pods, unmute_pod
@@ -24,10 +28,11 @@ from scrubjay.store.status import Status, status_history
 from scrubjay.tape.record import Json
 from scrubjay.wire import messages
 
-ENTER_AFTER_S = 0.1  # programs that take a burst for a paste do not take an Enter in it for one
 _OVER = ("exited", "imported")
 
 router = APIRouter(prefix="/api/v1/pods", tags=["pods"])
+
+log = structlog.get_logger()
 
 
 @router.get("", summary="All pods, now or at an instant")
@@ -66,7 +71,7 @@ async def one_pod(tower: InTower, known: ThePod, at: RawInstant = None) -> model
 
 @router.post("", status_code=201, summary="Start a pod")
 async def start(
-    tower: InTower, asker: Asker, wanted: models.Start, idempotency_key: IdempotencyKey = None
+    tower: InTower, gate: InGate, asker: Asker, wanted: models.Start, idempotency_key: IdempotencyKey = None
 ) -> models.Started:
     """It runs, and its terminal is answered, when this returns; a failed start leaves nothing behind."""
     request = messages.Start(
@@ -85,11 +90,39 @@ async def start(
     )
 
     async def carry_out() -> Json:
-        return await tower.choose_runner(wanted.runner).ask(request, timeout_s=CLONE_WITHIN_S)
+        runner = tower.choose_runner(wanted.runner)
+        if not wanted.mcp:
+            return await runner.ask(request, timeout_s=CLONE_WITHIN_S)
+        return await _start_with_pass(runner, request, gate)
 
     answer = await once(tower, asker, idempotency_key, carry_out)
     await tower.until_known(PodId(str(answer["id"])))
     return models.Started(id=str(answer["id"]), name=str(answer["name"]), session=str(answer["session"]))
+
+
+async def _start_with_pass(runner: Peer, request: messages.Start, gate: Gate) -> Json:
+    """Start a pod whose agent can come to this server's tools."""
+    try:
+        made = await gate.make_pass()
+    except CatalogUnavailable as error:  # a full disk is no reason not to start it
+        log.warning("pass.not_made", error=str(error))
+        return await runner.ask(request, timeout_s=CLONE_WITHIN_S)
+    request = structs.replace(request, pod=made.pod, mcp_token=made.token)
+    try:
+        answer = await runner.ask(request, timeout_s=CLONE_WITHIN_S)
+    except RunnerRefused:
+        await _take_back(gate, made.pod)
+        raise
+    if answer["id"] != made.pod:  # an older runner, which knows nothing of passes
+        await _take_back(gate, made.pod)
+    return answer
+
+
+async def _take_back(gate: Gate, pod: PodId) -> None:
+    try:
+        await gate.take_back_pass(pod)
+    except CatalogUnavailable as error:  # it is taken back when its hour is over
+        log.warning("passes.not_revoked", error=str(error))
 
 
 @router.delete("/{pod}", summary="Delete a pod that has ended, with its tape")
@@ -102,36 +135,24 @@ async def remove(tower: InTower, known: ThePod) -> models.Done:
 
 @router.post("/{pod}/input", summary="Type into a pod")
 async def type_into(
-    tower: InTower, asker: Asker, known: ThePod, typed: models.Input, idempotency_key: IdempotencyKey = None
+    coordination: InCoordination,
+    gate: InGate,
+    actor: TheActor,
+    known: ThePod,
+    typed: models.Input,
+    idempotency_key: IdempotencyKey = None,
 ) -> models.Done:
-    """It is on the tape and synced when this returns. The keyboard must be free, or taken over."""
-    data = _bytes_of(typed)
-    if not data and not typed.enter:
-        raise BadInput("there is nothing to type", hint="give text, data or enter")
-
-    async def carry_out() -> Json:
-        tower.require_running(known)
-        holder = f"request-{id(typed)}"
-        epoch = await tower.take_keyboard(known, asker, holder, takeover=typed.takeover)
-        try:
-            return await _type(tower, known.report.id, data, author_of(asker), epoch, enter=typed.enter)
-        finally:
-            tower.give_keyboard(pod_id(known), holder)
-
-    answer = await once(tower, asker, idempotency_key, carry_out)
+    """It is on the tape and synced when this returns. The keyboard must be free, or taken over by a person."""
+    if typed.takeover:
+        await gate.permits.find(actor.principal, "control", known.report.id)
+    typist, data = coordination.typist, _bytes_of(typed)
+    if idempotency_key is None:
+        answer = await typist.type(actor, known, data, enter=typed.enter, takeover=typed.takeover)
+    else:
+        answer = await typist.type_once(
+            actor, known, data, enter=typed.enter, key=idempotency_key, takeover=typed.takeover
+        )
     return models.Done(offset=_offset(answer))
-
-
-async def _type(tower: Tower, pod: str, data: bytes, author: str, epoch: int, *, enter: bool) -> Json:
-    known = tower.find(pod)
-    answer: Json = {}
-    if data:
-        answer = await tower.ask(known, messages.Type(pod=pod, data=data, author=author, epoch=epoch))
-    if enter:
-        if data:
-            await asyncio.sleep(ENTER_AFTER_S)
-        answer = await tower.ask(known, messages.Type(pod=pod, data=b"\r", author=author, epoch=epoch))
-    return answer
 
 
 def _bytes_of(typed: models.Input) -> bytes:
@@ -246,10 +267,11 @@ def describe_status(status: Status) -> models.Status:
 
 def describe_status_of(status: Status) -> str:
     """A status in a few words for people: what its agent does, where that is known."""
-    if status.activity is None or status.process != "running":
-        return describe_process(status.process, status.reason, status.exit_status)
-    problem = status.evidence.get("problem")
-    return describe_activity(status.activity, status.waiting_for, problem if isinstance(problem, str) else None)
+    told = status.evidence.get("problem")
+    problem = told if isinstance(told, str) else None
+    return describe_state(
+        status.process, status.reason, status.exit_status, status.activity, status.waiting_for, problem
+    )
 
 
 def _describe(tower: Tower, facts: PodFacts, status: Status, *, now: bool, mute: Mute | None) -> models.Pod:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
-
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 
 from scrubjay.fleet.access import Role
-from scrubjay.server.gate import Gate
 from scrubjay.server.guard import ORIGIN
 from scrubjay.server.login import login_link
 from scrubjay.server.origins import Origin
 from scrubjay.server.refusals import Refused
-from scrubjay.server.rest.context import Asker
+from scrubjay.server.rest.context import Asker, InGate
 from scrubjay.server.rest.models import Model
 from scrubjay.store.tokens import TokenRow
 
@@ -69,13 +66,6 @@ class Me(Model):
     role: Role
     name: str
     pod: str | None
-
-
-def _gate(request: Request) -> Gate:
-    return cast(Gate, request.app.state.gate)
-
-
-InGate = Annotated[Gate, Depends(_gate)]
 
 
 @router.get("/me", summary="Who you are")

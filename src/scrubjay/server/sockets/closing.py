@@ -8,7 +8,9 @@ from typing import cast
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from scrubjay.fleet.access import Principal
+from scrubjay.ids import PodId
 from scrubjay.server.gate import Gate
+from scrubjay.server.guard import pod_of as guard_pod_of
 from scrubjay.server.guard import principal_of as guard_principal_of
 from scrubjay.server.listeners import CALLER, Caller
 from scrubjay.server.tower import Tower
@@ -29,6 +31,11 @@ def gate_of(websocket: WebSocket) -> Gate:
 def principal_of(websocket: WebSocket) -> Principal:
     """Who is at a socket; the guard has let nobody else in."""
     return guard_principal_of(websocket.scope)
+
+
+def pod_of(websocket: WebSocket) -> PodId:
+    """Which pod a socket is about."""
+    return guard_pod_of(websocket.scope)
 
 
 async def close_quietly(websocket: WebSocket, code: int, reason: str) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 
-import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
-from scrubjay.errors import CatalogUnavailable, ScrubjayError
-from scrubjay.fleet.access import Principal, may
+from scrubjay.errors import ScrubjayError
+from scrubjay.fleet.access import Action
 from scrubjay.fleet.keyboard import Grant
 from scrubjay.ids import PodId
 from scrubjay.server.direct import direct_of, encode_ws_frame
+from scrubjay.server.guard import need_while_open
 from scrubjay.server.live import LivePod, PodUnwatchable
-from scrubjay.server.sockets.closing import close_quietly, principal_of, tower_of
-from scrubjay.server.tower import KnownPod, Tower, author_of
+from scrubjay.server.sockets.closing import close_quietly, gate_of, pod_of, principal_of, tower_of
+from scrubjay.server.tower import KnownPod, author_of
 from scrubjay.wire import messages
 from scrubjay.wire import viewer as wire
 
@@ -23,39 +23,28 @@ HELD_UP_S = 0.25  # a viewer that a message has waited for so long is slow, and 
 
 _numbers = count(1)
 
-log = structlog.get_logger()
-
 
 async def live_pod(websocket: WebSocket) -> None:
     """``/api/v1/pods/{pod}/live``: with ``mode=watch`` nothing can be typed; ``after=OFFSET`` goes on from there."""
-    tower, principal = tower_of(websocket), principal_of(websocket)
-    known = tower.find(websocket.path_params["pod"])
     raw_after = websocket.query_params.get("after", "")
     after = int(raw_after) if raw_after.isdecimal() and len(raw_after) < 19 else None
-    may_type = websocket.query_params.get("mode", "type") != "watch" and may(principal, "type")
+    watches = websocket.query_params.get("mode", "type") == "watch"
     await websocket.accept()
-    viewer = _Viewer(websocket, tower, known, principal, may_type=may_type, after=after)
-    await viewer.run()
+    await _Viewer(websocket, pod_of(websocket), watches=watches, after=after).run()
 
 
 class _Viewer:
     """One who looks at one pod."""
 
-    def __init__(
-        self,
-        websocket: WebSocket,
-        tower: Tower,
-        known: KnownPod,
-        principal: Principal,
-        *,
-        may_type: bool,
-        after: int | None,
-    ) -> None:
-        self._socket, self._tower, self._principal = websocket, tower, principal
+    def __init__(self, websocket: WebSocket, pod: PodId, *, watches: bool, after: int | None) -> None:
+        self._socket, self._pod = websocket, pod
+        self._tower, self._permits = tower_of(websocket), gate_of(websocket).permits
+        self._principal = principal_of(websocket)
         self._direct = direct_of(websocket)
-        self._pod = PodId(known.report.id)
-        self._live: LivePod = tower.live(self._pod)
-        self._may_type = may_type
+        self._live: LivePod = self._tower.live(pod)
+        self._may_type = not watches and self._permits.allows(self._principal, "type", pod)
+        if self._may_type:
+            need_while_open(websocket.scope, "type", pod)  # it may have the keyboard
         self._holder = f"viewer-{next(_numbers)}"
         self._cursor = -1 if after is None else after
         self._resynced = after is None
@@ -202,9 +191,9 @@ class _Viewer:
             except wire.BadMessage as error:
                 await close_quietly(self._socket, 1007, str(error)[:100])
                 return
-            except _Forbidden:
-                await self._audit()
-                await close_quietly(self._socket, wire.FORBIDDEN, "this connection may only watch")
+            except _Forbidden as forbidden:
+                await self._tower.audit("input.refused", self._pod, self._principal)
+                await close_quietly(self._socket, wire.FORBIDDEN, str(forbidden))
                 return
             except ScrubjayError as error:
                 await self._refuse("input", error)
@@ -214,18 +203,18 @@ class _Viewer:
             case wire.Input():
                 self._type(message.text.encode("utf-8", "surrogatepass"))
             case wire.Take():
-                self._require_role()
+                self._require("control" if message.takeover else "type")
                 known = self._known()
                 self._tower.require_running(known)
                 await self._tower.take_keyboard(known, self._principal, self._holder, takeover=message.takeover)
             case wire.Give():
                 self._tower.give_keyboard(self._pod, self._holder)
             case wire.Resize():
-                grant = self._require_keyboard()
+                grant = self._require_keyboard("control")
                 resize = messages.Resize(pod=self._pod, cols=message.cols, rows=message.rows, epoch=grant.epoch)
                 await self._tower.ask(self._known(), resize)
             case wire.Interrupt():
-                self._require_keyboard()
+                self._require_keyboard("control")
                 signal = messages.Signal(pod=self._pod, signal=message.signal, author=author_of(self._principal))
                 await self._tower.ask(self._known(), signal)
 
@@ -237,7 +226,7 @@ class _Viewer:
         return True
 
     def _type(self, data: bytes) -> None:
-        grant = self._require_keyboard()
+        grant = self._require_keyboard("type")
         if len(data) > wire.INPUT_MAX_BYTES:
             raise wire.BadMessage(f"more than {wire.INPUT_MAX_BYTES} bytes were typed at once")
         author = author_of(self._principal)
@@ -245,12 +234,15 @@ class _Viewer:
         # Nobody waits for the disk: the echo tells that it was typed, and the tape has it before the agent.
         self._tower.peer_of(self._known()).tell(typed)
 
-    def _require_role(self) -> None:
+    def _require(self, action: Action) -> None:
+        """Refuse what it may not do; asked for every key, so that nothing is typed by a right that has ended."""
         if not self._may_type:
-            raise _Forbidden
+            raise _Forbidden("this connection may only watch")
+        if not self._permits.allows(self._principal, action, self._pod):
+            raise _Forbidden("you may type here and nothing else" if action == "control" else "you may not type here")
 
-    def _require_keyboard(self) -> Grant:
-        self._require_role()
+    def _require_keyboard(self, action: Action) -> Grant:
+        self._require(action)
         return self._tower.keyboards.require_holder(self._pod, self._holder)
 
     def _known(self) -> KnownPod:
@@ -260,12 +252,6 @@ class _Viewer:
         hint = error.hint if isinstance(error, ScrubjayError) else None
         await self._send(wire.encode(wire.Refusal(what=what, message=str(error), hint=hint)))
 
-    async def _audit(self) -> None:
-        try:
-            await self._tower.audit("input.refused", self._pod, self._principal)
-        except CatalogUnavailable as error:
-            log.warning("catalog.not_written", error=str(error))
-
 
 class _Forbidden(Exception):
-    """Typing by one who may only watch."""
+    """Something that this connection may not do; why is what its owner is told."""

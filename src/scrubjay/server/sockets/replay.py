@@ -14,7 +14,7 @@ from scrubjay.ids import PodId
 from scrubjay.replay.frame import Frame
 from scrubjay.replay.reel import Reel
 from scrubjay.server.live import PodUnwatchable, encode_records
-from scrubjay.server.sockets.closing import close_quietly, tower_of
+from scrubjay.server.sockets.closing import close_quietly, pod_of, tower_of
 from scrubjay.server.tower import Tower, encode_frame
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Record
@@ -31,7 +31,7 @@ _SHOWN = frozenset({Kind.OUTPUT, Kind.RESIZE, Kind.MARK, Kind.GAP})
 async def replay(websocket: WebSocket) -> None:
     """``/api/v1/pods/{pod}/replay``: seek, step, play and pause, as often and as fast as one likes."""
     tower = tower_of(websocket)
-    pod = PodId(tower.find(websocket.path_params["pod"]).report.id)
+    pod = pod_of(websocket)
     await websocket.accept()
     audience = _Audience(websocket, tower, pod)
     try:
