@@ -146,7 +146,7 @@ class Client:
         given = [(name, value) for name, value in request.query.items() if value is not None]
         target = request.path + ("?" + urlencode(given, doseq=True) if given else "")
         data = None if request.body is None else json.dumps(request.body).encode()
-        connection = self._connect(request.timeout_s)
+        connection = self.connect(request.timeout_s)
         try:
             connection.request(request.method, target, body=data, headers=headers)
             response = connection.getresponse()
@@ -154,7 +154,8 @@ class Client:
         finally:
             connection.close()
 
-    def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
+    def connect(self, timeout_s: float) -> http.client.HTTPConnection:
+        """A connection of its own, which is made when it is first used."""
         if self.url is None:
             return _UnixConnection(self.path, timeout_s)
         parts = urlsplit(self.url)

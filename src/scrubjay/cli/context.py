@@ -103,7 +103,8 @@ def json_option(function: _Function) -> _Function:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
-def _complete_pods(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_pods(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of pods that begin so."""
     import os
 
     given = ctx.find_root().params
@@ -129,12 +130,12 @@ def complete_agents(ctx: click.Context, _param: click.Parameter, incomplete: str
 
 def pod_argument(function: _Function) -> _Function:
     """A pod, by name, id or unique prefix of either."""
-    return click.argument("pod", metavar="POD", shell_complete=_complete_pods)(function)
+    return click.argument("pod", metavar="POD", shell_complete=complete_pods)(function)
 
 
 def pods_argument(function: _Function) -> _Function:
     """Any number of pods."""
-    return click.argument("pods", metavar="[POD]...", nargs=-1, shell_complete=_complete_pods)(function)
+    return click.argument("pods", metavar="[POD]...", nargs=-1, shell_complete=complete_pods)(function)
 
 
 def emit(data: object) -> None:

@@ -19,11 +19,13 @@ from scrubjay.runner.runner import Runner
 from scrubjay.runner.uplink import Uplink
 from scrubjay.server.app import make_guarded_app
 from scrubjay.server.changes import Changes
+from scrubjay.server.coordination.coordination import Coordination
 from scrubjay.server.gate import Gate
 from scrubjay.server.listeners import Listeners
 from scrubjay.server.login import login_link
+from scrubjay.server.mcp.endpoint import McpEndpoint
 from scrubjay.server.notify import Notifier
-from scrubjay.server.origins import Addresses, own_origins
+from scrubjay.server.origins import Addresses, nearest_origin, own_origins
 from scrubjay.server.peer import Peer
 from scrubjay.server.tower import Tower
 from scrubjay.server.web import Tls, serving
@@ -56,6 +58,7 @@ class RunningServer:
     """A server that takes requests."""
 
     tower: Tower
+    coordination: Coordination
     gate: Gate
     url: str
 
@@ -85,19 +88,26 @@ async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[Run
         listeners.close()
         raise
     origins = own_origins(listeners.port, host=settings.host, tls=tls is not None, names=settings.names)
+    nearest = nearest_origin(listeners.port, host=settings.host, tls=tls is not None, names=settings.names)
     tower = Tower(database, tapes, changes, clock, search_path=home.search_path)
-    gate = Gate(database, clock, Addresses(origins))
+    coordination = Coordination(tower, settings)
+    gate = Gate(database, clock, Addresses(origins, nearest), coordination.permits)
+    mcp = McpEndpoint(coordination)
+    gate.on_pass = mcp.prepare
     try:
         await tower.begin()
+        await coordination.begin()
         notifier = Notifier(database, changes, clock, settings, attended=lambda pod: tower.viewers(pod) > 0)
         tower.on_called = lambda known, called: notifier.called(
             PodId(known.report.id), called.kind, called.title, called.body
         )
         async with (
-            serving(make_guarded_app(tower, gate), listeners, tls=tls),
-            _alongside(server=tower.run, notifier=notifier.run),
+            serving(make_guarded_app(coordination, gate, mcp), listeners, tls=tls),
+            _alongside(
+                server=tower.run, coordination=coordination.run, gate=gate.run, notifier=notifier.run, mcp=mcp.run
+            ),
         ):
-            yield RunningServer(tower, gate, str(origins[0]))
+            yield RunningServer(tower, coordination, gate, str(origins[0]))
     finally:
         await tower.close()
         await database.close()
@@ -114,12 +124,12 @@ async def keep_sealing(tapes: ReplicatedTapes) -> None:
         await asyncio.sleep(SEAL_EVERY_S)
 
 
-async def link_locally(uplink: Uplink, tower: Tower, *, linked: Callable[[], None] = lambda: None) -> None:
+async def link_locally(uplink: Uplink, server: RunningServer, *, linked: Callable[[], None] = lambda: None) -> None:
     """Let a runner and a server of the same process talk, until cancelled: the same words, without a socket.
 
     ``linked`` is called when the server knows the runner and its pods.
     """
-    loop = asyncio.get_running_loop()
+    loop, tower = asyncio.get_running_loop(), server.tower
     peers: list[Peer] = []
 
     # Keys and their echoes go at once, by the shortest way; all else in a turn of its own, as from a socket.
@@ -141,7 +151,7 @@ async def link_locally(uplink: Uplink, tower: Tower, *, linked: Callable[[], Non
         else:
             loop.call_soon(hear, message)
 
-    await uplink.connect(to_server, show=tower.show)
+    await uplink.connect(to_server, show=tower.show, mcp_url=server.gate.mcp_url)
     while not peers:
         await asyncio.sleep(0)
     try:

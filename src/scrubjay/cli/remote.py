@@ -36,7 +36,7 @@ _START_WITHIN_S = 630.0  # of which a clone of a large repository has 600
 _STOP_WITHIN_S = 90.0  # and the grace
 
 
-def run_elsewhere(context: Context, wanted: Start, *, detach: bool, as_json: bool) -> int:
+def run_elsewhere(context: Context, wanted: Start, *, mcp: bool, detach: bool, as_json: bool) -> int:
     """Start a pod on the server's machine."""
     body: Json = {
         "command": list(wanted.argv),
@@ -51,6 +51,8 @@ def run_elsewhere(context: Context, wanted: Start, *, detach: bool, as_json: boo
         "cols": wanted.cols,
         "rows": wanted.rows,
     }
+    if not mcp:
+        body["mcp"] = False  # only then, for an older server does not know the word
     key = uuid.uuid4().hex
     started = cast(Json, context.client.post("/api/v1/pods", body, timeout_s=_START_WITHIN_S, key=key))
     if not detach:

@@ -10,6 +10,7 @@ import click
 
 from scrubjay.agents.library import Library
 from scrubjay.cli.context import Context, complete_agents, emit, json_option, pass_context, say
+from scrubjay.cli.passes import pass_for_pod
 from scrubjay.cli.terminal import Outcome, join, terminal_size
 from scrubjay.errors import BadInput
 from scrubjay.ids import parse_pod_name
@@ -40,6 +41,7 @@ _LOST = 1
 )
 @click.option("--prompt", metavar="TEXT", help="What to tell the agent first.")
 @click.option("--env", "environment", multiple=True, metavar="NAME=VALUE", help="Set a variable for the program.")
+@click.option("--no-mcp", is_flag=True, help="Do not give it the tools of the server.")
 @json_option
 @click.argument("command", nargs=-1, metavar="-- COMMAND [ARG]...", type=click.UNPROCESSED)
 @pass_context
@@ -58,6 +60,7 @@ def command(
     command: tuple[str, ...],
     *,
     detach: bool,
+    no_mcp: bool,
     as_json: bool,
 ) -> int:
     """Run a program and record everything it shows and is sent.
@@ -75,14 +78,18 @@ def command(
     plain = plain and Library(context.settings.agents).recognise(command[0]) is None
     if context.server is None and plain and not environment:
         # The way every keystroke-counting user starts pods: without what only worktrees and agents need loaded.
-        request = StartRequest(
-            argv=command,
-            cwd=cwd.absolute() if cwd is not None else Path.cwd(),
-            cols=cols,
-            rows=rows,
-            name=parse_pod_name(name) if name is not None else None,
-        )
-        return _go_on(context, start_pod(context.home, request, context.settings, os.environ), detach, as_json)
+        with pass_for_pod(context, wanted=not no_mcp) as given:
+            request = StartRequest(
+                argv=command,
+                cwd=cwd.absolute() if cwd is not None else Path.cwd(),
+                cols=cols,
+                rows=rows,
+                name=parse_pod_name(name) if name is not None else None,
+                id=given.pod if given is not None else None,
+                environment=given.mcp.environment if given is not None else {},
+            )
+            pod = start_pod(context.home, request, context.settings, os.environ)
+        return _go_on(context, pod, detach, as_json)
     from scrubjay.wire.messages import Start
 
     wanted = Start(
@@ -101,16 +108,28 @@ def command(
     if context.server is not None:
         from scrubjay.cli.remote import run_elsewhere
 
-        return run_elsewhere(context, wanted, detach=detach, as_json=as_json)
-    return _go_on(context, _start(context, wanted), detach, as_json)
+        return run_elsewhere(context, wanted, mcp=not no_mcp, detach=detach, as_json=as_json)
+    return _go_on(context, _start(context, wanted, mcp=not no_mcp), detach, as_json)
 
 
-def _start(context: Context, wanted: Start) -> Pod:
+def _start(context: Context, wanted: Start, *, mcp: bool) -> Pod:
+    from msgspec import structs
+
     from scrubjay.runner.start import start
     from scrubjay.runner.worktrees import Worktrees
 
     worktrees = Worktrees(context.home.path, environ=os.environ)
-    pod = start(wanted, home=context.home, worktrees=worktrees, settings=context.settings, environ=os.environ)
+    with pass_for_pod(context, wanted=mcp) as given:
+        if given is not None:
+            wanted = structs.replace(wanted, pod=given.pod, mcp_token=given.mcp.token)
+        pod = start(
+            wanted,
+            home=context.home,
+            worktrees=worktrees,
+            settings=context.settings,
+            environ=os.environ,
+            mcp_url=given.mcp.url if given is not None else None,
+        )
     if pod.type_when_ready is not None and not context.local_client().answers():
         say(f"scrubjay: the prompt is typed when {pod.agent} waits for it, by 'scrubjay up', which does not run here")
     return pod

@@ -16,7 +16,7 @@ import click
 from scrubjay.cli.context import Context, emit, json_option, pass_context, say
 from scrubjay.cli.indexing import bring_up_to_date
 from scrubjay.cli.reels import pods_of
-from scrubjay.errors import BadInput, BadInstant, IndexDiscarded, NotATape
+from scrubjay.errors import IndexDiscarded, NotATape
 from scrubjay.ids import PodId
 from scrubjay.pods.pod import Pod
 from scrubjay.replay.instants import wall_of
@@ -83,7 +83,7 @@ def command(
         asked_there: Json = {"q": " ".join(words), "pod": raw_pods, "since": raw_since, "until": raw_until}
         return search_elsewhere(context, asked_there | {"limit": limit, "kind": kind}, as_json=as_json)
     now_us = time.time_ns() // 1000
-    since_us, until_us = (None if raw is None else _wall_us(raw, now_us) for raw in (raw_since, raw_until))
+    since_us, until_us = (None if raw is None else wall_of(raw, now_us) for raw in (raw_since, raw_until))
     pods = _choose_pods(context, (*raw_pods, *query.pods))
     asked = _Asked(query, since_us, until_us, limit + 1)  # one more tells whether there are more
     hits = _search(context, pods, asked) if pods else []
@@ -106,14 +106,6 @@ def _parse(words: Sequence[str], kind: Kind | None) -> Query:
             raise click.NoSuchOption(word, ctx=click.get_current_context())
     query = parse_query(" ".join(words))
     return query if kind is None else query._replace(kind=kind)
-
-
-def _wall_us(raw: str, now_us: int) -> int:
-    """The wall clock a person means: one it showed, or so long ago."""
-    try:
-        return wall_of(raw, now_us)
-    except BadInstant as error:
-        raise BadInput(str(error), hint=f"times are like {_TIMES}") from error
 
 
 def _choose_pods(context: Context, raw_pods: Sequence[str]) -> list[Pod]:

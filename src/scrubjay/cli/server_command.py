@@ -29,12 +29,14 @@ def command(context: Context, port: int | None, host: str | None, *, as_json: bo
     set_up_logging(settings)
 
     async def serve() -> int:
+        from scrubjay.cli.garbage import look_seldom
         from scrubjay.cli.machinery import copied_tapes, first_of, keep_sealing, running_server, until_asked_to_stop
 
         tapes = copied_tapes(settings)
         try:
             async with running_server(settings, tapes) as server:
                 link = await server.first_login()
+                look_seldom()
                 if as_json:
                     emit({"url": server.url, "login": link})
                 else:

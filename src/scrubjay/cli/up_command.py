@@ -54,6 +54,7 @@ def _run(settings: Settings, *, as_json: bool, open_browser: bool) -> int:
 
 
 async def _serve(settings: Settings, *, as_json: bool, open_browser: bool) -> int:
+    from scrubjay.cli.garbage import look_seldom
     from scrubjay.cli.machinery import (
         first_of,
         link_locally,
@@ -68,11 +69,12 @@ async def _serve(settings: Settings, *, as_json: bool, open_browser: bool) -> in
         running_runner(settings, os.environ) as uplink,
     ):
         link = await server.first_login()
+        look_seldom()
 
         def greet() -> None:
             _greet(server.url, link, as_json=as_json, open_browser=open_browser, new=True)
 
-        await first_of(link_locally(uplink, server.tower, linked=greet), until_asked_to_stop())
+        await first_of(link_locally(uplink, server, linked=greet), until_asked_to_stop())
     if not as_json:
         say("scrubjay: stopped; pods go on, and 'scrubjay up' finds them again")
     return 0
