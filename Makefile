@@ -42,4 +42,4 @@ chaos: $(VENV)/installed  ## the same promises at nightly size
 	@SCRUBJAY_TIER=N $(AS_ROOT) $(BIN)/pytest --timeout=3600 tests/chaos tests/tape tests/keeper tests/replay tests/screen tests/store tests/wire
 
 clean:
-	@rm -rf $(VENV) .venv-peers .agents .pytest_cache .ruff_cache .hypothesis benchmarks/results
+	@rm -rf $(VENV) .venv-mcp1 .venv-peers .agents .pytest_cache .ruff_cache .hypothesis benchmarks/results

@@ -50,6 +50,7 @@ _PURE = (
     "cli/modes.py",
     "cli/inert.py",
     "cli/service_unit.py",
+    "cli/topology_views.py",
     "replay/frame.py",
     "tape/typed.py",
     "replay/instants.py",

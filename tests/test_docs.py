@@ -11,6 +11,7 @@ import click
 import pytest
 
 from scrubjay.cli.commands import Commands
+from scrubjay.server.mcp.endpoint import all_tools
 from scrubjay.settings import Settings
 from scrubjay.tape.format import Kind, encode_record, encode_segment_header, tape_salt
 
@@ -85,6 +86,16 @@ def test_every_promise_names_a_test_that_exists() -> None:
     assert len(named) >= 12
     for file, test in named:
         assert re.search(rf"^(async )?def {test}\(", (_ROOT / file).read_text(), re.MULTILINE), f"{file}::{test}"
+
+
+def test_every_tool_and_what_it_takes_is_on_the_page_on_tools() -> None:
+    page = (_DOCS / "mcp.md").read_text().partition("## Tools")[2]
+    rows = dict(re.findall(r"`(\w+)(\([^)]*\))?`", page))
+
+    for tool in all_tools():
+        assert tool.name in rows, tool.name
+        for name in re.findall(r"\w+", rows[tool.name]):
+            assert name in (*tool.parameters.model_fields, "or"), f"{tool.name} does not take {name}"
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

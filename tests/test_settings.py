@@ -43,7 +43,7 @@ def test_without_anything_said_the_defaults_hold(environ: dict[str, str], tmp_pa
     assert settings == Settings(data=tmp_path / "state" / "scrubjay", agents=own)
     assert (settings.host, settings.port) == ("127.0.0.1", 8477)
     assert settings.runner_name == os.uname().nodename
-    assert settings.notify_on == ("needs_you", "failed", "done")
+    assert settings.notify_on == ("needs_you", "failed", "done", "deadlock", "starving")
 
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_file(environ: dict[str, str], tmp_path: Path) -> None:
@@ -66,6 +66,7 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         "term": '"vt100"',
         "mask": '["MY_LICENCE", "-GITHUB_TOKEN"]',
         "agents": '"my-agents"',
+        "mcp": "false",
         "host": '"::1"',
         "port": "0",
         "names": '["Jay.Example.ORG", "[::1]"]',
@@ -76,6 +77,8 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         "notify_on": '["done", "failed"]',
         "notify_done_after_s": "1",
         "notify_quiet_s": "0",
+        "starving_after_s": "60",
+        "type_messages": '"all"',
         "log_format": '"json"',
         "log_level": '"debug"',
     }
@@ -89,6 +92,7 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         term="vt100",
         mask=("MY_LICENCE", "-GITHUB_TOKEN"),
         agents=path.parent / "my-agents",
+        mcp=False,
         host="::1",
         port=0,
         names=("jay.example.org", "::1"),
@@ -99,6 +103,8 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         notify_on=("failed", "done"),
         notify_done_after_s=1,
         notify_quiet_s=0,
+        starving_after_s=60,
+        type_messages="all",
         log_format="json",
         log_level="debug",
     )
@@ -119,12 +125,13 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         ('port = "8477"', "port = '8477' in FILE is not a port; use 0 to 65535"),
         ("port = 70000", "port = 70000 in FILE is not a port"),
         ("sync_ms = true", "sync_ms = True in FILE is not a number of milliseconds; use 1 to 60000"),
+        ("mcp = 1", "mcp = 1 in FILE is neither on nor off; use true or false"),
         ("when_full = 1", "when_full = 1 in FILE is not a way to go on; use pause or best_effort"),
         ('host = "http://x:1"', "host = 'http://x:1' in FILE is not an address"),
         ('names = "a"', "names = 'a' in FILE is not a list of texts"),
         ("names = [1]", "names = [1] in FILE is not a list of texts"),
         ('names = ["https://x"]', "has 'https://x', which is not a host name; give names alone"),
-        ('notify_on = ["lunch"]', "has 'lunch', which is nothing to notify of; use any of needs_you, failed, done"),
+        ('notify_on = ["lunch"]', "has 'lunch', which is nothing to notify of; use any of needs_you, failed"),
         ('tls_key = "k"', "tls_key is set and tls_cert is not"),
         ("data = 3", "data = 3 in FILE is not a text"),
         ("port = ", "FILE is not TOML: Invalid value (at end of document)"),

@@ -8,7 +8,8 @@ from typing import cast
 import pytest
 
 from scrubjay.agents.codex_hooks import hook_hash
-from scrubjay.agents.launch import Launch, McpEndpoint, Place, launch_agent, launch_command, resume_agent
+from scrubjay.agents.endpoint import McpEndpoint
+from scrubjay.agents.launch import Launch, Place, launch_agent, launch_command, resume_agent
 from scrubjay.agents.library import Library
 from scrubjay.agents.manifest import Manifest, parse_manifest
 from scrubjay.errors import BadInput
@@ -227,14 +228,14 @@ def test_a_command_of_an_agent_that_begins_no_conversation_is_left_alone() -> No
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "copilot", "opencode", "qwen"])
-def test_an_endpoint_is_registered_for_this_pod_and_its_token_only_in_the_environment(name: str) -> None:
+def test_an_endpoint_is_registered_for_this_pod_by_the_name_of_the_variable_that_holds_its_token(name: str) -> None:
     launch = _start(name, place=_WITH_MCP)
     said = " ".join([*launch.argv, *launch.files.values()])
 
     assert _MCP.url in said
     assert "JAY_MCP_TOKEN" in said
     assert _MCP.token not in said
-    assert launch.environment["JAY_MCP_TOKEN"] == _MCP.token
+    assert _MCP.environment == {"JAY_MCP_URL": _MCP.url, "JAY_MCP_TOKEN": _MCP.token}
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "copilot", "opencode", "qwen"])
@@ -261,6 +262,7 @@ def test_options_of_an_endpoint_do_not_swallow_the_prompt() -> None:
                 "type": "http",
                 "url": _MCP.url,
                 "headers": {"Authorization": "Bearer ${JAY_MCP_TOKEN}"},
+                "alwaysLoad": True,
             }
         }
     }

@@ -150,7 +150,7 @@ def test_a_server_is_waited_for_as_long_as_it_may_take(
         asked.append(timeout_s)
         raise OSError("enough")
 
-    monkeypatch.setattr(Client, "_connect", connect)
+    monkeypatch.setattr(Client, "connect", connect)
     monkeypatch.setenv("SCRUBJAY_TOKEN", _SECRET)
     result = CliRunner().invoke(Commands.build(), ["--server", "http://127.0.0.1:9", *words])
 

@@ -14,7 +14,7 @@ from scrubjay.settings import NoticeKind
 
 _POD = PodId("a" * 26)
 _MINUTE_US = 60_000_000
-_ALL: tuple[NoticeKind, ...] = ("needs_you", "failed", "done")
+_ALL: tuple[NoticeKind, ...] = ("needs_you", "failed", "done", "deadlock", "starving")
 
 
 class _Life:
@@ -244,6 +244,32 @@ def test_kinds_are_not_mixed_and_what_needs_you_comes_first() -> None:
     assert [message.title for message in fold(notices, most=3)] == ["ada needs you", "ada failed", "ada is done"]
 
 
+def test_a_deadlock_is_told_with_everybody_in_it_in_order_and_how_to_cut_it() -> None:
+    told = _Life().event("deadlock.found", 1, deadlock="d" * 26, names=["builder", "tester", "reviewer"])
+
+    kind, name, body = _told(told)
+    assert (kind, name) == ("deadlock", "builder")
+    assert body.startswith("builder waits for tester waits for reviewer waits for builder")
+    assert "scrubjay why builder --cut" in body
+    assert [message.title for message in fold([told] if told else [], most=3)] == ["builder is in a deadlock"]
+
+
+def test_a_wait_that_takes_too_long_is_told_with_whom_it_is_for_and_why() -> None:
+    life = _Life()
+    told = life.event("wait.starved", 31, wait="w" * 26, on_name="tester", reason="the report", since_us=_MINUTE_US)
+
+    assert _told(told) == ("starving", "builder", "has waited 30 min for tester: the report")
+    assert told is not None
+    assert told.key != getattr(life.event("wait.starved", 31, wait="v" * 26, since_us=0), "key", None)
+
+
+def test_what_is_not_wanted_of_waits_is_not_told() -> None:
+    life = _Life(on=("needs_you",))
+
+    assert life.event("deadlock.found", 1, deadlock="d", names=["builder"]) is None
+    assert life.event("wait.starved", 1, wait="w", since_us=0) is None
+
+
 def test_secrets_are_hidden_also_when_something_invisible_is_in_between() -> None:
     life = _Life(mask=lambda text: text.replace("hunter2", "***"))
     called = life.watch.called(_POD, "notification", "", "the password is hun\u200bt\x07er2", attended=False)
@@ -276,5 +302,11 @@ def test_whatever_an_agent_says_becomes_short_plain_text(name: str, title: str, 
 @given(st.lists(st.tuples(st.text(), st.dictionaries(st.text(), st.none() | st.integers() | st.text())), max_size=20))
 def test_events_of_any_shape_do_no_harm(events: list[tuple[str, dict[str, object]]]) -> None:
     watch = Watch(_ALL, done_after_us=0, mask=str)
-    for kind, data in [*events, ("pod.started", {"status": 3}), ("pod.exited", {"exit_status": "x", "evidence": 1})]:
+    odd: list[tuple[str, dict[str, object]]] = [
+        ("pod.started", {"status": 3}),
+        ("deadlock.found", {"names": 7}),
+        ("wait.starved", {"since_us": "x", "reason": 3}),
+        ("pod.exited", {"exit_status": "x", "evidence": 1}),
+    ]
+    for kind, data in [*events, *odd]:
         watch.observe(kind, _POD, data, wall_us=0)

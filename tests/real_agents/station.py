@@ -31,15 +31,32 @@ class Station:
         self._make_repository()
 
     def __enter__(self) -> Self:
-        with self._log.open("wb") as log:
-            self._up = subprocess.Popen(
-                [_SCRUBJAY, "up", "--port", "0", "--json"], env=self.environ, stdout=subprocess.PIPE, stderr=log
+        self._up, self.url = self._start(port=0)
+        return self
+
+    def restart(self) -> None:
+        """Kill ``scrubjay up`` in the middle of whatever it does, and start it again at the same address."""
+        port = int(self.url.rpartition(":")[2])
+        self._up.kill()
+        self._forget_up()
+        self._up, self.url = self._start(port=port)
+
+    def _start(self, *, port: int) -> tuple[subprocess.Popen[bytes], str]:
+        with self._log.open("ab") as log:
+            up = subprocess.Popen(
+                [_SCRUBJAY, "up", "--port", str(port), "--json"], env=self.environ, stdout=subprocess.PIPE, stderr=log
             )
+        assert up.stdout is not None
+        told = b""
+        while not told.endswith(b"}\n") and (line := up.stdout.readline()):
+            told += line
+        assert told, f"scrubjay up ended with {up.wait(20)}: {self._log.read_text()[-2000:]}"
+        return up, json.loads(told)["url"]
+
+    def _forget_up(self) -> None:
+        self._up.wait(20)
         assert self._up.stdout is not None
-        while line := self._up.stdout.readline():
-            if line.startswith(b"}"):
-                return self
-        raise AssertionError(f"scrubjay up ended with {self._up.wait(20)}: {self._log.read_text()[-2000:]}")
+        self._up.stdout.close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -50,9 +67,7 @@ class Station:
                     self("stop", str(pod["id"]), "--grace", "0")
         finally:
             self._up.send_signal(signal.SIGINT)
-            self._up.wait(20)
-            assert self._up.stdout is not None
-            self._up.stdout.close()
+            self._forget_up()
 
     def __call__(self, *words: str, expect: int | None = 0) -> str:
         """Run a command of Scrubjay; what it prints, or why it failed if it may."""

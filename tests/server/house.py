@@ -24,8 +24,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from scrubjay.cli.machinery import SOCKET, copied_tapes, running_server
 from scrubjay.clock import SystemClock
-from scrubjay.errors import ScrubjayError
-from scrubjay.fleet.access import Role
+from scrubjay.errors import NoSuchPod, ScopeMissing, ScrubjayError
+from scrubjay.fleet.access import Action, Principal, Role, Scope, may, scope_for
 from scrubjay.ids import PodId, PodName, SessionId, new_pod_id
 from scrubjay.server.access_table import ACCESS, PUBLIC, Access, AccessTable
 from scrubjay.server.app import make_app as make_real_app
@@ -35,8 +35,9 @@ from scrubjay.server.gate import Gate
 from scrubjay.server.guard import Guard
 from scrubjay.server.listeners import Listeners
 from scrubjay.server.login import Login, login_link
+from scrubjay.server.mcp.endpoint import McpEndpoint
 from scrubjay.server.origins import Addresses, own_origins
-from scrubjay.server.refusals import error_body
+from scrubjay.server.refusals import error_body, not_allowed
 from scrubjay.server.rest.tokens import router as tokens_router
 from scrubjay.server.web import serving
 from scrubjay.settings import Settings
@@ -64,6 +65,7 @@ TABLE: AccessTable = {
     ("GET", "/api/v1/pods"): Access("look"),
     ("POST", "/api/v1/pods"): Access("run"),
     ("GET", "/api/v1/pods/{pod}"): Access("look", pod="pod"),
+    ("GET", "/api/v1/pods/{pod}/forever"): Access("look", pod="pod"),
     ("POST", "/api/v1/upload"): Access("run", body_max_bytes=4 << 20),
     ("GET", "/api/v1/forever"): Access("look"),
     ("WEBSOCKET", "/api/v1/pods/{pod}/live"): Access("look", pod="pod"),
@@ -143,12 +145,38 @@ def make_app(gate: Gate) -> FastAPI:
         Route("/forgotten", _text, methods=["GET", "POST"]),
         Route("/api/v1/upload", _length, methods=["POST"]),
         Route("/api/v1/forever", _forever),
+        Route("/api/v1/pods/{pod}/forever", _forever),
         Mount("/assets", routes=[Route("/page.js", _text)]),
         WebSocketRoute("/api/v1/pods/{pod}/live", _echo),
         WebSocketRoute("/api/v1/flood", _flood),
         WebSocketRoute("/forgotten", _echo),
     ]
     return app
+
+
+Granted = dict[tuple[Role, str], set[Scope]]
+"""The scopes of a role on a pod."""
+
+
+@dataclass(slots=True)
+class HousePermits:
+    """What tests have granted; here nobody knows a pod that nothing was granted on."""
+
+    granted: Granted = field(default_factory=Granted)
+
+    async def find(self, principal: Principal, action: Action, raw: str) -> PodId:
+        """The pod of that very id, if they may do this to it."""
+        pod = PodId(raw)
+        if self.allows(principal, action, pod):
+            return pod
+        scope = scope_for(principal.role, action)
+        if scope is None:
+            raise not_allowed(principal.role)
+        raise ScopeMissing(raw, scope) if (principal.role, raw) in self.granted else NoSuchPod(raw)
+
+    def allows(self, principal: Principal, action: Action, pod: PodId) -> bool:
+        """Whether they may do this to a pod as of now."""
+        return may(principal, action, pod, scopes=self.granted.get((principal.role, pod), set()))
 
 
 @dataclass(slots=True)
@@ -160,6 +188,7 @@ class House:
     database: Database
     port: int
     socket: Path
+    granted: Granted = field(default_factory=Granted)
 
     @property
     def url(self) -> str:
@@ -297,10 +326,11 @@ async def open_house(data: Path, clock: Clock | None = None) -> AsyncGenerator[H
     port = listeners.port
     database = await SqliteDatabase.open(data / "catalog.db")
     try:
-        gate = Gate(database, clock or SystemClock(), Addresses(own_origins(port)))
+        permits = HousePermits()
+        gate = Gate(database, clock or SystemClock(), Addresses(own_origins(port)), permits)
         app = make_app(gate)
         async with serving(Guard(app, gate, table=TABLE), listeners):
-            yield House(gate, app, database, port, data / "server.sock")
+            yield House(gate, app, database, port, data / "server.sock", permits.granted)
     finally:
         await database.close()
 
@@ -319,7 +349,7 @@ async def open_server(data: Path) -> AsyncGenerator[RealServer]:
     settings = Settings(data=data, port=0)
     async with running_server(settings, copied_tapes(settings)) as server:
         port = int(server.url.rpartition(":")[2])
-        app = make_real_app(server.tower, server.gate)
+        app = make_real_app(server.coordination, server.gate, McpEndpoint(server.coordination))
         yield RealServer(House(server.gate, app, server.tower.database, port, data / SOCKET), app)
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from chaos.machine import until
 from scrubjay.clock import SystemClock
@@ -18,6 +18,9 @@ from scrubjay.server.tower import Tower
 from scrubjay.store.sqlite import SqliteDatabase
 from scrubjay.store.tapes import ReplicatedTapes
 from scrubjay.wire.messages import PROTOCOL, Answer, Ask, FromServer, Hello, PodReport, Roster
+
+if TYPE_CHECKING:
+    from scrubjay.clock import Clock
 
 T = TypeVar("T")
 
@@ -101,12 +104,12 @@ class Control:
 
 
 @asynccontextmanager
-async def open_control(data: Path) -> AsyncGenerator[Control]:
+async def open_control(data: Path, clock: Clock | None = None) -> AsyncGenerator[Control]:
     """A server without its doors."""
     changes = Changes()
     database = await SqliteDatabase.open(data / "catalog.sqlite", on_events=changes.publish)
     with closing(ReplicatedTapes(data / "tapes")) as tapes:
-        control = Control(Tower(database, tapes, changes, SystemClock(), search_path=data / "search.sqlite"))
+        control = Control(Tower(database, tapes, changes, clock or SystemClock(), search_path=data / "search.sqlite"))
         try:
             await control.tower.begin()
             yield control

@@ -101,7 +101,7 @@ async def test_a_role_comes_to_its_own_routes_only(house: House, role: Role) -> 
         answer = await house.ask(method, path, bearer, _JSON, body=_WRITE if method == "POST" else b"")
         assert answer.status == status, (method, path)
     foreign = "/api/v1/pods/" + "z" * 26
-    looks = {"operator": 200, "viewer": 200, "pod": 404}.get(role, 403)
+    looks = {"operator": 200, "viewer": 200, "runner": 403}.get(role, 404)
     assert (await house.ask("GET", foreign, bearer)).status == looks
     assert (await house.knock(f"{foreign}/live", bearer)).status == (101 if looks == 200 else looks)
 

@@ -190,6 +190,7 @@ async def _send_on(process: HouseProcess, start: bytes, piece: bytes, pieces: in
         for _ in range(pieces):
             writer.write(piece)
             await writer.drain()
+            await asyncio.sleep(0)  # or it would send on unheeding until the server cuts it off, and never read why
             sent += len(piece)
 
     sending = asyncio.create_task(send())

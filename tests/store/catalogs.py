@@ -61,12 +61,24 @@ def pod_id(number: int) -> PodId:
     return PodId(f"{number:026d}".translate(str.maketrans("0123456789", "abcdefghij")))
 
 
-def pod_facts(number: int, *, name: str | None = None, branch: str | None = None, imported: bool = False) -> PodFacts:
+def session_id(number: int) -> SessionId:
+    """An id that is the same in every run."""
+    return SessionId(pod_id(number).replace("a", "s"))
+
+
+def pod_facts(
+    number: int,
+    *,
+    name: str | None = None,
+    branch: str | None = None,
+    imported: bool = False,
+    session: SessionId | None = None,
+) -> PodFacts:
     """A pod with something in every field."""
     return PodFacts(
         id=pod_id(number),
         name=PodName(name or f"pod-{number}"),
-        session=SessionId("s" * 26),
+        session=session or SessionId("s" * 26),
         runner="r" * 26,
         argv=("claude", "--model", "x"),
         cwd="/home/a/b",

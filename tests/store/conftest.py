@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from catalogs import Catalog, memory_catalog, open_catalog
+from crew import Crew
 from sqlalchemy import Connection
+
+from scrubjay.fleet.parties import Party
 
 
 @pytest.fixture
@@ -21,6 +24,24 @@ def connection() -> Generator[Connection]:
     """An empty catalog in memory, inside a write."""
     with memory_catalog() as connection, connection.begin():
         yield connection
+
+
+@pytest.fixture
+def crew(connection: Connection) -> Crew:
+    """Agents in pods; nobody yet."""
+    return Crew(connection)
+
+
+@pytest.fixture
+def ann(crew: Crew) -> Party:
+    """Who waits, asks, offers."""
+    return crew.hire("ann")
+
+
+@pytest.fixture
+def bob(crew: Crew) -> Party:
+    """Whom she waits for, asks, offers something."""
+    return crew.hire("bob")
 
 
 @pytest.fixture(scope="module")

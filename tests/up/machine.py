@@ -19,7 +19,7 @@ from scrubjay.ids import parse_pod_name
 from scrubjay.pods.home import Home
 from scrubjay.pods.launch import StartRequest, start_pod
 from scrubjay.pods.pod import Pod
-from scrubjay.settings import Settings
+from scrubjay.settings import Settings, TypeMessages
 from scrubjay.tape.record import Json
 from scrubjay.wire.viewer import KEYFRAME, OUTPUT, decode_screen
 
@@ -86,6 +86,10 @@ class Machine:
         answer = cast(Json, await self.get("/api/v1/events", **({"pod": pod.id} if pod is not None else {})))
         found = cast(list[Json], answer["events"])
         return [event for event in found if kind is None or event["kind"] == kind]
+
+    async def deeds(self) -> list[Json]:
+        """What somebody has done: the fleet's changes but for those that pods make by themselves."""
+        return [event for event in await self.events() if not str(event["kind"]).startswith("pod.")]
 
     async def token(self, role: str, **more: object) -> str:
         """A new token."""
@@ -157,9 +161,11 @@ class Onlooker:
 
 
 @asynccontextmanager
-async def open_machine(data: Path, *, pods_go_on: bool = False) -> AsyncGenerator[Machine]:
+async def open_machine(
+    data: Path, *, pods_go_on: bool = False, type_messages: TypeMessages = "agents"
+) -> AsyncGenerator[Machine]:
     """A machine with a data directory; its pods are ended with it, unless they are to go on without it."""
-    settings = Settings(data=data, port=0)
+    settings = Settings(data=data, port=0, type_messages=type_messages)
     async with (
         running_server(settings, shared_tapes(settings)) as server,
         running_runner(settings, os.environ) as uplink,
@@ -168,7 +174,7 @@ async def open_machine(data: Path, *, pods_go_on: bool = False) -> AsyncGenerato
         ) as http,
     ):
         linked = asyncio.Event()
-        linking = asyncio.create_task(link_locally(uplink, server.tower, linked=linked.set))
+        linking = asyncio.create_task(link_locally(uplink, server, linked=linked.set))
         try:
             await asyncio.wait_for(linked.wait(), 30)
             yield Machine(settings, server, http)

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 from real_agents.agents.agent import KEY, Agent, Place
+
+_PAGE = Path(__file__).parents[3] / "docs" / "agents.md"
 
 
 def _settle(place: Place) -> dict[str, str]:
-    place.write(
-        ".gemini/settings.json",
-        {
-            "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
-            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
-            "privacy": {"usageStatisticsEnabled": False},
-            "telemetry": {"enabled": False},
-            "ide": {"hasSeenNudge": True},
-        },
-    )
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "ide": {"hasSeenNudge": True},
+    }
+    # Its person has once put in what the page on agents shows.
+    place.write(".gemini/settings.json", settings | json.loads(_shown('{"mcpServers"')))
+    place.write(".gemini/policies/scrubjay.toml", _shown("[[rule]]"))
     return {"GOOGLE_GEMINI_BASE_URL": place.model_url, "GEMINI_API_KEY": KEY}
+
+
+def _shown(beginning: str) -> str:
+    """The example of the page that begins so."""
+    examples = re.findall(r"^```\w+\n(.*?)^```", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return next(example for example in examples if example.startswith(beginning))
 
 
 GEMINI = Agent("gemini", _settle)

@@ -105,6 +105,11 @@ class Stub:
         """The requests that took a step."""
         return [request for request in self.requests if request.is_turn]
 
+    def tools_of(self, request: Request) -> list[str]:
+        """The names of the tools that a request offers."""
+        dialect = next(dialect for end, dialect in _DIALECTS.items() if request.path.endswith(end))
+        return list(dialect.tools(request.body))
+
     async def _serve(self, http: HttpRequest) -> Response:
         path = http.url.path
         for end, fact in _FACTS.items():

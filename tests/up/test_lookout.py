@@ -1,0 +1,125 @@
+"""Circles and waits that take too long are written down once, with how they end, whatever happens to the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from mcp_room.raw import MODERN_VERSION as VERSION
+from mcp_room.raw import Raw, connected
+from scrubjay.tape.record import Json
+from up.agents import Agent, acquaint, open_agent, open_agents
+from up.machine import Machine, open_machine
+
+pytestmark = pytest.mark.anyio
+
+
+async def _events(machine: Machine, kind: str) -> list[Json]:
+    return [cast(Json, event["data"]) for event in await machine.events(kind=kind)]
+
+
+async def _until_event(machine: Machine, kind: str, count: int = 1) -> list[Json]:
+    for _ in range(1000):
+        if len(found := await _events(machine, kind)) >= count:
+            return found
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"there are no {count} {kind}")
+
+
+async def _wait(one: Agent, other: str, **more: object) -> str:
+    return str((await one.call("wait_for", pod=other, timeout_s=0, **more))["wait"])
+
+
+async def test_a_circle_is_kept_with_its_edges_and_how_it_ended(tmp_path: Path) -> None:
+    async with open_machine(tmp_path) as machine, open_agents(machine, "a", "b", "c") as [a, b, c]:
+        await acquaint(a, b, c, channel="all")
+        waits = [
+            await _wait(a, "b", reason="of b"),
+            await _wait(b, "c", reason="of c"),
+            await _wait(c, "a", reason="of a"),
+        ]
+        [found] = await _until_event(machine, "deadlock.found")
+        edges = cast(list[Json], found["edges"])
+        assert {str(edge["wait"]) for edge in edges} == set(waits)
+        assert [(edge["waiter_name"], edge["on_name"], edge["reason"]) for edge in edges] == [
+            ("c", "a", "of a"),
+            ("a", "b", "of b"),
+            ("b", "c", "of c"),
+        ]
+        assert found["cut"] == waits[-1]  # the youngest of equals
+
+        await b.call("cancel_wait", wait=waits[1], reason="I go first")
+
+        [ended] = await _until_event(machine, "deadlock.ended")
+        assert "I go first" in str(ended["outcome"])
+        assert ended["deadlock"] == found["deadlock"]
+
+
+async def test_the_same_parties_in_a_second_circle_are_told_of_when_the_first_is_gone(tmp_path: Path) -> None:
+    async with open_machine(tmp_path) as machine, open_agents(machine, "a", "b") as [a, b]:
+        await acquaint(a, b, channel="both")
+        first = await _wait(a, "b")
+        await _wait(b, "a")
+        await _until_event(machine, "deadlock.found")
+        await a.call("wait_for", pod="b", artifact="x", timeout_s=0)
+        assert len(await _events(machine, "deadlock.found")) == 1
+
+        await a.call("cancel_wait", wait=first)
+
+        assert len(await _until_event(machine, "deadlock.found", 2)) == 2
+        assert len(await _events(machine, "deadlock.ended")) == 1
+
+
+async def test_an_agent_outside_pods_in_a_circle_is_told_of_with_the_pod(tmp_path: Path) -> None:
+    async with (
+        open_machine(tmp_path) as machine,
+        open_agents(machine, "inner") as [inner],
+        open_agent(machine, "agent", "outer") as outer,
+    ):
+        await inner.call("create_channel", name="edge")
+        await outer.call("join_channel", channel="edge")
+        asked = await outer.call("request_binding", pod="inner", scopes=["terminal:read"])
+        await inner.call("post_message", channel="edge", text="@outer first you", expects_reply=True)
+
+        [event] = [event for event in await _found(machine) if event["kind"] == "deadlock.found"]
+
+        assert event["pod"] == inner.pod.id
+        assert set(cast(list[str], cast(Json, event["data"])["names"])) == {"inner", "outer"}
+        await inner.call("answer_binding", binding=asked["id"], accept=False)
+        await _until_event(machine, "deadlock.ended")
+
+
+async def _found(machine: Machine) -> list[Json]:
+    await _until_event(machine, "deadlock.found")
+    return await machine.events(kind="deadlock.found")
+
+
+async def test_a_wait_past_its_deadline_is_told_of_once_also_after_a_restart(tmp_path: Path) -> None:
+    async with open_machine(tmp_path, pods_go_on=True) as machine:
+        pods = [await machine.start("cat", name=name) for name in ("late", "later")]
+        tokens = [await machine.token("pod", pod=pod.id) for pod in pods]
+        async with _come(machine, *tokens) as [late, later]:
+            await acquaint(late, later, channel="lateness")
+            await _wait(late, "later", reason="soon", deadline=0.2)
+            [starved] = await _until_event(machine, "wait.starved")
+            assert (starved["waiter_name"], starved["on_name"], starved["reason"]) == ("late", "later", "soon")
+            [wait] = cast(list[Json], (await late.call("list_waits"))["waits"])
+            assert wait["starving"] is True
+
+    async with open_machine(tmp_path) as machine, _come(machine, *tokens) as [late, later]:
+        await _wait(later, "late", deadline=0.2)  # when this is told, the other would have been, too
+        assert len(await _until_event(machine, "wait.starved", 2)) == 2
+
+
+@asynccontextmanager
+async def _come(machine: Machine, *tokens: str) -> AsyncGenerator[list[Agent]]:
+    async with AsyncExitStack() as stack:
+        yield [
+            Agent("agent", Raw(await stack.enter_async_context(connected(machine.server.url, token)), VERSION), token)
+            for token in tokens
+        ]
