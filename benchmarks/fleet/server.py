@@ -137,11 +137,15 @@ class Server:
 
 
 @contextmanager
-def running_server(plan: Plan) -> Generator[Server]:
-    """A server in an empty folder; in the end it, its pods and the folder are gone. CommandFailed if it dies."""
+def running_server(plan: Plan, prepare: Callable[[Path], object] = lambda _: None) -> Generator[Server]:
+    """A server in an empty folder; in the end it, its pods and the folder are gone. CommandFailed if it dies.
+
+    ``prepare`` may put something into its data directory before.
+    """
     adopt_orphans()
     folder = plan.folder / "run"
-    folder.mkdir()
+    (folder / "data").mkdir(0o700, parents=True)
+    prepare(folder / "data")
     said, log = folder / "said.json", folder / "server.log"
     argv = [str(SCRUBJAY), "--data", str(folder / "data"), "up", "--port", "0", "--json"]
     with said.open("wb") as out, log.open("wb") as err:
