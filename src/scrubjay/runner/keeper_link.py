@@ -125,7 +125,8 @@ class KeeperLink(asyncio.Protocol):
         self._asked[number] = future
         try:
             self.send(meta | {"id": number}, tail)
-            return await asyncio.wait_for(future, _ANSWER_WITHIN_S)
+            async with asyncio.timeout(_ANSWER_WITHIN_S):
+                return await future
         except TimeoutError as error:
             raise KeeperRefused(
                 f"the keeper of pod {self._pod.name!r} did not answer in {_ANSWER_WITHIN_S:g} s",

@@ -95,7 +95,8 @@ class LiveScreens:
 
         place[0].ask(place[1], history=history, deliver=deliver)
         try:
-            found = await asyncio.wait_for(answer, _KEYFRAME_WITHIN_S)
+            async with asyncio.timeout(_KEYFRAME_WITHIN_S):
+                found = await answer
         except TimeoutError:
             raise ScreenUnavailable(pod, "the terminal engine does not answer") from None
         if isinstance(found, ScreenUnavailable):

@@ -381,7 +381,8 @@ class Peer:
         self._asked[number] = future
         try:
             self._send(Ask(id=number, request=request))
-            return await asyncio.wait_for(future, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await future
         except TimeoutError as error:
             raise KeeperRefused(
                 f"runner {self.name!r} did not answer in {timeout_s:g} s", hint="it may be busy or cut off: try again"

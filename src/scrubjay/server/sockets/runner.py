@@ -33,7 +33,8 @@ async def runner(websocket: WebSocket) -> None:
             dismissal.give(f"it has not taken {OUTGOING_MAX_BYTES >> 20} MiB that were said to it")
 
     try:
-        hello = decode_from_runner(await asyncio.wait_for(websocket.receive_bytes(), HELLO_WITHIN_S))
+        async with asyncio.timeout(HELLO_WITHIN_S):
+            hello = decode_from_runner(await websocket.receive_bytes())
         if not isinstance(hello, Hello):
             raise BadMessage("the first word of a runner is hello")
         peer = Peer(tower, hello, send, lambda: dismissal.give("another connection took over, or the server ends"))
@@ -78,7 +79,8 @@ async def _hear(websocket: WebSocket, peer: Peer) -> None:
     while True:
         for _ in range(3):
             try:
-                data = await asyncio.wait_for(websocket.receive_bytes(), SILENCE_S / 3)
+                async with asyncio.timeout(SILENCE_S / 3):
+                    data = await websocket.receive_bytes()
                 break
             except TimeoutError:
                 peer.ping()
