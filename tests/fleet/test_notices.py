@@ -24,7 +24,7 @@ class _Life:
         self.watch = Watch(on, done_after_us=5 * _MINUTE_US, mask=mask)
         self.event("pod.started", name="builder", status={"process": "running"})
 
-    def event(self, kind: str, minute: float = 0, **data: object) -> Notice | None:
+    def event(self, kind: str, minute: float = 0, /, **data: object) -> Notice | None:
         return self.watch.observe(kind, _POD, data, wall_us=int(minute * _MINUTE_US))
 
     def status(self, minute: float = 0, **status: object) -> Notice | None:
@@ -263,6 +263,34 @@ def test_a_wait_that_takes_too_long_is_told_with_whom_it_is_for_and_why() -> Non
     assert told.key != getattr(life.event("wait.starved", 31, wait="v" * 26, since_us=0), "key", None)
 
 
+def test_of_agents_outside_pods_it_is_told_by_their_names() -> None:
+    watch = Watch(_ALL, done_after_us=0, mask=str)
+    found = watch.observe("deadlock.found", None, {"deadlock": "d", "names": ["ci", "bot"]}, wall_us=0)
+    late = watch.observe("wait.starved", None, {"wait": "w", "waiter_name": "ci", "since_us": 0}, wall_us=_MINUTE_US)
+
+    assert _told(found) == ("deadlock", "ci", "ci waits for bot waits for ci; see it, and what to cut: scrubjay waits")
+    assert _told(late) == ("starving", "ci", "has waited 1 min")
+    assert watch.observe("pod.status", None, {"process": "lost"}, wall_us=0) is None
+
+
+@pytest.mark.parametrize("source", ["message", "inferred"])
+def test_a_person_who_is_asked_in_a_message_is_needed_until_that_is_answered(source: str) -> None:
+    life = _Life()
+    asked: dict[str, object] = {"wait": "w", "kind": "person", "source": source, "on_name": "ada"}
+    told = life.event("wait.began", 1, **asked, reason="shall I push?")
+
+    assert _told(told) == ("needs_you", "builder", "asks ada: shall I push?")
+    assert told is not None
+    assert life.watch.holds(told)
+    assert life.event("wait.ended", 2, wait="w", outcome="met") is None
+    assert not life.watch.holds(told)
+
+
+@pytest.mark.parametrize(("kind", "source"), [("person", "prompt"), ("pod", "message"), ("channel", "inferred")])
+def test_of_other_waits_nobody_is_told_when_they_begin(kind: str, source: str) -> None:
+    assert _Life().event("wait.began", 1, wait="w", kind=kind, source=source, on_name="ada") is None
+
+
 def test_what_is_not_wanted_of_waits_is_not_told() -> None:
     life = _Life(on=("needs_you",))
 
@@ -306,6 +334,7 @@ def test_events_of_any_shape_do_no_harm(events: list[tuple[str, dict[str, object
         ("pod.started", {"status": 3}),
         ("deadlock.found", {"names": 7}),
         ("wait.starved", {"since_us": "x", "reason": 3}),
+        ("wait.began", {"kind": "person", "source": 3}),
         ("pod.exited", {"exit_status": "x", "evidence": 1}),
     ]
     for kind, data in [*events, *odd]:

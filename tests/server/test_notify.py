@@ -133,6 +133,20 @@ async def test_a_pod_that_fails_is_told_of_with_title_and_words(fleet: _Fleet, i
     assert inbox.messages[0]["type"] == "failure"
 
 
+async def test_a_deadlock_of_agents_outside_pods_is_told_of_once(fleet: _Fleet, inbox: Inbox) -> None:
+    data: Json = {"deadlock": "d" * 26, "names": ["ci", "bot"]}
+    for _ in range(2):
+        await fleet.database.write(
+            partial(append_event, kind="deadlock.found", wall_us=fleet.clock.wall_us(), data=data)
+        )
+        await _until(lambda: inbox.messages)
+    await fleet.fail(await fleet.start("builder"))
+    await _until(lambda: len(inbox.messages) == 2)
+
+    assert [message["title"] for message in inbox.messages] == ["ci is in a deadlock", "builder failed"]
+    assert str(inbox.messages[0]["message"]).startswith("ci waits for bot waits for ci")
+
+
 async def test_each_kind_is_told_once_and_ends_that_were_asked_for_are_not(fleet: _Fleet, inbox: Inbox) -> None:
     asks, works, stopped = [await fleet.start(name) for name in ("asks", "works", "stopped")]
     await fleet.become(works, activity="executing")

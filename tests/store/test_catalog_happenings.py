@@ -304,6 +304,98 @@ def test_what_was_waited_for_once_is_not_inferred_after_its_end(crew: Crew, ann:
     assert crew.waits(ann) == []
 
 
+def test_who_asks_nobody_in_particular_and_stops_waits_for_whoever_is_there(crew: Crew, ann: Party, bob: Party) -> None:
+    channel = crew.channel("build", ann, bob)
+    asked = crew.ask(channel, ann)
+    crew.rest(ann)
+
+    wait = crew.only_wait(ann)
+    assert (wait.kind, wait.source, wait.key, wait.on) == ("channel", "inferred", channel.id, None)
+    assert wait.evidence == {"channel": channel.id, "seq": asked.seq}
+
+    crew.say(channel, bob)
+    assert crew.end(wait) == ("met", "there is a new message")
+    crew.work(ann)
+    crew.rest(ann)
+    assert (crew.waits(ann), crew.inbox(ann)) == ([], [])
+
+
+def test_what_was_asked_of_nobody_is_not_answered_by_oneself_or_by_word_of_scrubjay(
+    crew: Crew, ann: Party, bob: Party
+) -> None:
+    own = own_inbox(crew.connection, ann, wall_us=crew.tick())
+    crew.ask(own, ann)
+    crew.say(own, ann, text="or not")
+    crew.bind(bob, ann)  # Ann is told in her inbox
+    assert crew.inbox(ann) != []
+
+    crew.rest(ann)
+
+    assert crew.waits(ann) == [("channel", "inferred", own.id, None)]
+
+
+def test_a_question_to_nobody_in_particular_may_end_a_turn(crew: Crew, ann: Party, bob: Party) -> None:
+    wait = crew.wait(ann, "pod", on=bob)
+    crew.work(bob)
+    crew.say(crew.channel("build", bob), bob, text="done; anything else?", asks=True)
+
+    crew.rest(bob)
+
+    assert crew.end(wait) == ("met", "it has finished its turn")
+
+
+def test_who_expects_an_answer_of_nobody_in_particular_waits_for_the_next_message(
+    crew: Crew, ann: Party, bob: Party
+) -> None:
+    channel = crew.channel("build", ann, bob)
+    crew.say(channel, ann, text="who has the schema?", asks=True, waits=True)
+    wait = crew.only_wait(ann)
+    assert (wait.kind, wait.source, wait.key) == ("channel", "message", channel.id)
+
+    crew.say(channel, bob)
+
+    assert crew.end(wait)[0] == "met"
+    assert crew.inbox(ann) == [
+        "Your wait for channel build is met: there is a new message. You waited: who has the schema?"
+    ]
+
+
+def test_what_nobody_in_particular_was_waited_for_once_is_not_inferred_after_its_end(crew: Crew, ann: Party) -> None:
+    crew.say(crew.channel("build", ann), ann, asks=True, waits=True)
+    end_wait(crew.connection, crew.only_wait(ann), "cancelled", "ann cancelled it", wall_us=crew.tick())
+
+    crew.rest(ann)
+
+    assert crew.waits(ann) == []
+
+
+@pytest.mark.parametrize("how", ["reply", "mention", "direct"])
+@pytest.mark.parametrize("who", ["person:ada", "person:eve"])
+def test_who_answers_a_person_with_a_question_and_stops_waits_for_people(
+    crew: Crew, ann: Party, who: str, how: str
+) -> None:
+    own = own_inbox(crew.connection, ann, wall_us=crew.tick())
+    told = crew.say(own, Party("person:ada"), ann, text="how far are you?", asks=True)
+    asked = crew.say(own, ann, text="done; shall I push?", asks=True, reply_to=told.seq)
+    crew.rest(ann)
+
+    wait = crew.only_wait(ann)
+    key = message_key(own.id, asked.seq)
+    assert (wait.kind, wait.source, wait.key, wait.on) == ("person", "inferred", key, Party("person:ada"))
+
+    match how:
+        case "reply":
+            crew.say(own, Party(who), reply_to=asked.seq)
+        case "mention":
+            crew.say(own, Party(who), ann)
+        case _:
+            crew.say(own, Party(who))
+    assert crew.end(wait) == ("met", "it has answered")
+    crew.work(ann)
+    crew.rest(ann)
+    assert crew.waits(ann) == []
+
+
 def test_a_person_can_be_waited_for_by_name(crew: Crew, ann: Party) -> None:
     ada, channel = Party("person:ada"), crew.channel("build", ann)
     asked = crew.say(channel, ann, ada, asks=True, waits=True)

@@ -264,6 +264,31 @@ async def test_messages_come_to_those_they_mention_in_order_and_answers_to_who_a
         assert [message["seq"] for message in cast(list[Json], whole["messages"])] == [4, 5, 6]
 
 
+async def test_a_person_who_is_asked_back_is_waited_for_until_they_answer(machine: Machine) -> None:
+    async with open_agents(machine, "ren") as [ren]:
+        await machine.post("/api/v1/pods/ren/messages", {"text": "how far are you?"})
+        [told] = cast(list[Json], (await ren.call("read_inbox"))["messages"])
+        answer: Json = {"channel": "inbox", "text": "done; shall I push?", "reply_to": told["seq"]}
+        await ren.call("post_message", **answer, expects_reply=True)
+
+        [wait] = await _all_waits(machine)
+        assert (wait["waiter"], wait["kind"], wait["on"], wait["source"]) == (
+            "ren",
+            "person",
+            told["author"],
+            "message",
+        )
+        await machine.post("/api/v1/pods/ren/messages", {"text": "yes, please"})
+
+        assert await _all_waits(machine) == []
+        ended = await ren.call("wait_for", wait=wait["id"], timeout_s=0)
+        assert (ended["state"], ended["detail"]) == ("met", "it has answered")
+
+
+async def _all_waits(machine: Machine) -> list[Json]:
+    return cast(list[Json], cast(Json, await machine.get("/api/v1/waits"))["waits"])
+
+
 async def test_an_answer_within_somebodys_inbox_comes_to_who_asked_and_can_be_acknowledged(machine: Machine) -> None:
     async with open_agents(machine, "pat", "quin") as [pat, quin]:
         await acquaint(pat, quin, channel="letters")

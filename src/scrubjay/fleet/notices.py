@@ -30,10 +30,10 @@ Call = Literal["bell", "notification"]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something a person should hear of one pod."""
+    """Something a person should hear of one pod, or of an agent outside pods."""
 
     kind: NoticeKind
-    pod: PodId
+    pod: PodId | None
     name: str
     what: str  #: tells notices of the same kind apart
     body: str
@@ -41,7 +41,7 @@ class Notice:
     @property
     def key(self) -> str:
         """The same for what need not be told twice."""
-        return f"{self.pod}:{self.kind}:{self.what}"
+        return f"{self.pod or self.name}:{self.kind}:{self.what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,24 @@ class Watch:
         self._done_after_us = done_after_us
         self._mask = mask  #: hides secrets; what agents write goes through it
         self._pods: dict[PodId, _Seen] = {}
+        self._asked: set[str] = set()  #: waits for what a person was asked in a message
 
     def learn(self, pod: PodId, name: str, status: Mapping[str, object], *, created_us: int, since_us: int) -> None:
         """Take a pod as it is, without a word; its status holds since then."""
         seen = self._pods[pod] = _Seen(name, created_us)
         self._take(seen, status, since_us)
 
-    def observe(self, kind: str, pod: PodId, data: Mapping[str, object], *, wall_us: int) -> Notice | None:
+    def observe(self, kind: str, pod: PodId | None, data: Mapping[str, object], *, wall_us: int) -> Notice | None:
         """An event of the fleet."""
+        match kind:
+            case "deadlock.found":
+                return self._judge_deadlock(pod, data)
+            case "wait.began" | "wait.starved" | "wait.ended":
+                return self._judge_wait(kind, pod, data, wall_us)
+            case _:
+                return None if pod is None else self._observe_pod(kind, pod, data, wall_us)
+
+    def _observe_pod(self, kind: str, pod: PodId, data: Mapping[str, object], wall_us: int) -> Notice | None:
         match kind:
             case "pod.started":
                 # It may have ended before anybody heard of it.
@@ -108,8 +118,6 @@ class Watch:
             case "keyboard.taken":
                 if pod in self._pods:
                     self._pods[pod].called = False
-            case "deadlock.found" | "wait.starved" if pod in self._pods:
-                return self._judge_wait(kind, pod, self._pods[pod], data, wall_us)
             case _:
                 pass
         return None
@@ -122,11 +130,15 @@ class Watch:
             return None
         seen.called = True
         said = ": ".join(part for part in (_plain(title), _plain(body)) if part)
-        return self._notice("needs_you", pod, seen, "call", said or ("rang the bell" if call == "bell" else "calls"))
+        return self._notice(
+            "needs_you", pod, seen.name, "call", said or ("rang the bell" if call == "bell" else "calls")
+        )
 
     def holds(self, notice: Notice) -> bool:
         """Whether what was said of a pod is still so."""
-        seen = self._pods.get(notice.pod)
+        if notice.what in self._asked:
+            return True
+        seen = self._pods.get(notice.pod) if notice.pod is not None else None
         if seen is None or seen.process in OVER:
             return False
         match notice.what:
@@ -145,21 +157,21 @@ class Watch:
             return None
         reason = _text(status, "reason")
         if seen.process == "lost":
-            return self._notice("failed", pod, seen, "lost", f"lost: {reason or 'its keeper is gone'}")
+            return self._notice("failed", pod, seen.name, "lost", f"lost: {reason or 'its keeper is gone'}")
         if seen.process == "exited":
             # One that was idle had told of its work when that was done.
             since_us = seen.since_us if began_us is None else began_us
             return self._judge_end(pod, seen, status, None if activity == "idle" else since_us, wall_us)
         if seen.process == "paused" and process != "paused":
-            return self._notice("needs_you", pod, seen, "paused", f"sleeps, for it cannot be recorded: {reason}")
+            return self._notice("needs_you", pod, seen.name, "paused", f"sleeps, for it cannot be recorded: {reason}")
         if seen.waiting_for is not None and seen.waiting_for.startswith("person:") and seen.waiting_for != waiting_for:
             said = _WAITS.get(seen.waiting_for, "waits for you")
             detail = _text(_mapping(status, "evidence"), "detail")
-            return self._notice("needs_you", pod, seen, seen.waiting_for, f"{said}: {detail}" if detail else said)
+            return self._notice("needs_you", pod, seen.name, seen.waiting_for, f"{said}: {detail}" if detail else said)
         if seen.problem is not None and seen.problem != problem:
-            return self._notice("failed", pod, seen, "stopped", f"stopped: {seen.problem}")
+            return self._notice("failed", pod, seen.name, "stopped", f"stopped: {seen.problem}")
         if seen.activity == "idle" and began_us is not None and wall_us - began_us >= self._done_after_us:
-            return self._notice("done", pod, seen, "turn", f"finished after {_span(wall_us - began_us)} of work")
+            return self._notice("done", pod, seen.name, "turn", f"finished after {_span(wall_us - began_us)} of work")
         return None
 
     def _judge_end(
@@ -172,25 +184,40 @@ class Watch:
         exit_status = status.get("exit_status")
         lived = _span(wall_us - seen.since_us)
         if isinstance(exit_status, int) and exit_status != 0:
-            return self._notice("failed", pod, seen, "exit", f"ended with status {exit_status} after {lived}")
+            return self._notice("failed", pod, seen.name, "exit", f"ended with status {exit_status} after {lived}")
         if exit_status == 0 and working_since_us is not None and wall_us - working_since_us >= self._done_after_us:
-            return self._notice("done", pod, seen, "exit", f"ended after {lived}")
+            return self._notice("done", pod, seen.name, "exit", f"ended after {lived}")
         return None
 
-    def _judge_wait(
-        self, kind: str, pod: PodId, seen: _Seen, data: Mapping[str, object], wall_us: int
-    ) -> Notice | None:
-        if kind == "deadlock.found":
-            listed = data.get("names")
-            names = [str(name) for name in cast("list[object]", listed)] if isinstance(listed, list) else []
-            circle = " waits for ".join([*names, *names[:1]])
-            hint = f"see: scrubjay why {seen.name}; cut it: scrubjay why {seen.name} --cut"
-            return self._notice("deadlock", pod, seen, str(data.get("deadlock")), f"{circle}; {hint}")
-        since_us = data.get("since_us")
-        waited = _span(wall_us - since_us) if isinstance(since_us, int) else "long"
-        on, reason = _text(data, "on_name"), _text(data, "reason")
-        words = f"has waited {waited}" + (f" for {on}" if on else "") + (f": {reason}" if reason else "")
-        return self._notice("starving", pod, seen, str(data.get("wait")), words)
+    def _judge_deadlock(self, pod: PodId | None, data: Mapping[str, object]) -> Notice | None:
+        listed = data.get("names")
+        names = [str(name) for name in cast("list[object]", listed)] if isinstance(listed, list) else []
+        circle = " waits for ".join([*names, *names[:1]])
+        name = self._name_of(pod, names[0] if names else None)
+        hint = f"see: scrubjay why {name}; cut it: scrubjay why {name} --cut"
+        if pod is None:  # they are agents outside pods, all of them
+            hint = "see it, and what to cut: scrubjay waits"
+        return self._notice("deadlock", pod, name, str(data.get("deadlock")), f"{circle}; {hint}")
+
+    def _judge_wait(self, kind: str, pod: PodId | None, data: Mapping[str, object], wall_us: int) -> Notice | None:
+        wait, on, reason = str(data.get("wait")), _text(data, "on_name"), _text(data, "reason")
+        name, because = self._name_of(pod, _text(data, "waiter_name")), f": {reason}" if reason else ""
+        if kind == "wait.starved":
+            since_us = data.get("since_us")
+            waited = _span(wall_us - since_us) if isinstance(since_us, int) else "long"
+            words = f"has waited {waited}" + (f" for {on}" if on else "") + because
+            return self._notice("starving", pod, name, wait, words)
+        # A prompt is told of by what its pod does.
+        if kind == "wait.began" and data.get("kind") == "person" and data.get("source") != "prompt":
+            self._asked.add(wait)
+            return self._notice("needs_you", pod, name, wait, f"asks {on}{because}")
+        self._asked.discard(wait)
+        return None
+
+    def _name_of(self, pod: PodId | None, told: str | None) -> str:
+        """What a pod is called, or what an agent outside pods was in an event."""
+        seen = self._pods.get(pod) if pod is not None else None
+        return seen.name if seen is not None else told or "somebody"
 
     @staticmethod
     def _take(seen: _Seen, status: Mapping[str, object], wall_us: int) -> None:
@@ -205,11 +232,11 @@ class Watch:
         elif seen.activity == "idle":
             seen.working_since_us = None  # and not while it waits: that is a part of the same work
 
-    def _notice(self, kind: NoticeKind, pod: PodId, seen: _Seen, what: str, body: str) -> Notice | None:
+    def _notice(self, kind: NoticeKind, pod: PodId | None, name: str, what: str, body: str) -> Notice | None:
         if kind not in self._on:
             return None
         # Hidden after what does not show is gone, or that would tear a secret apart and let it through.
-        return Notice(kind, pod, clean(seen.name), what, _cut(_unring(self._mask(_plain(body))), BODY_MAX))
+        return Notice(kind, pod, clean(name), what, _cut(_unring(self._mask(_plain(body))), BODY_MAX))
 
 
 def fold(notices: Sequence[Notice], *, most: int) -> list[Message]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from scrubjay.fleet.parties import Party
+from scrubjay.fleet.parties import Party, kind_of
 from scrubjay.ids import PodId
 
 Kind = Literal["pod", "person", "channel", "artifact", "binding"]
@@ -201,7 +201,7 @@ def _spoken(wait: Wait, spoke: Spoke) -> Ending | None:
         if wait.key == spoke.channel and wait.on in (None, spoke.party):
             return "met", "there is a new message"
         return None
-    if wait.on != spoke.party:
+    if wait.on != spoke.party and not _for_any_person(wait, spoke.party):
         return None
     if wait.source == "declared" and wait.kind == "pod" and wait.waiter in spoke.mentions:
         return "met", "it has said something"
@@ -212,6 +212,11 @@ def _spoken(wait: Wait, spoke: Spoke) -> Ending | None:
         # What is said to the asker alone answers it too, wherever it has asked.
         answered = spoke.inbox_of == wait.waiter or (wait.waiter in spoke.mentions and _asked_in(wait, spoke.channel))
     return ("met", "it has answered") if answered else None
+
+
+def _for_any_person(wait: Wait, party: Party) -> bool:
+    """Whether a person may speak for the one who was asked: whom a message names is whoever wrote before."""
+    return wait.kind == "person" and kind_of(party) == "person"
 
 
 def _offered(wait: Wait, offered: Offered) -> Ending | None:

@@ -113,8 +113,7 @@ class Notifier:
                 continue
             for event in events:
                 number = event.number
-                if event.pod is not None:
-                    self._offer(self._watch.observe(event.kind, event.pod, event.data, wall_us=event.wall_us))
+                self._offer(self._watch.observe(event.kind, event.pod, event.data, wall_us=event.wall_us))
 
     # From notices to messages.
 
@@ -148,7 +147,10 @@ class Notifier:
         due = [(key, notice) for key, (at, notice) in self._postponed.items() if at <= now]
         for key, _ in due:
             del self._postponed[key]
-        return [notice for _, notice in due if self._watch.holds(notice) and not self._attended(notice.pod)]
+        return [notice for _, notice in due if self._watch.holds(notice) and not self._is_attended(notice)]
+
+    def _is_attended(self, notice: Notice) -> bool:
+        return notice.pod is not None and self._attended(notice.pod)
 
     async def _may_tell(self, notice: Notice) -> bool:
         """Whether nobody was told of it lately, and somebody wants to be."""
@@ -179,6 +181,6 @@ def _read_fleet(connection: Connection) -> tuple[int, list[tuple[PodFacts, Statu
 
 def _claim(connection: Connection, *, notice: Notice, wall_us: int, quiet_us: int) -> bool | None:
     """Whether it may be told now; None if nobody wants to hear of the pod."""
-    if mute_of(connection, notice.pod, wall_us=wall_us) is not None:
+    if notice.pod is not None and mute_of(connection, notice.pod, wall_us=wall_us) is not None:
         return None
     return claim_notice(connection, notice.key, wall_us=wall_us, quiet_us=quiet_us)

@@ -5,9 +5,9 @@ Whatever ends a wait goes through ``happen``, which also tells the waiter: nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from sqlalchemy import Connection, bindparam, or_, select
+from sqlalchemy import Connection, and_, bindparam, or_, select
 
 from scrubjay.fleet.messages import Channel, Message
 from scrubjay.fleet.parties import PERSON, SCRUBJAY, Party, kind_of, session_party
@@ -19,6 +19,7 @@ from scrubjay.fleet.waits import (
     Ended,
     Finished,
     Happening,
+    Kind,
     Source,
     Spoke,
     Wait,
@@ -29,10 +30,11 @@ from scrubjay.fleet.waits import (
 from scrubjay.ids import PodId, SessionId, new_record_id
 from scrubjay.store import schema
 from scrubjay.store.channels import get_channel, own_inbox, owner_of
-from scrubjay.store.messages import add_message, unanswered
+from scrubjay.store.messages import Question, add_message, get_message, questions_of
 from scrubjay.store.parties import end_of, name_of, pod_of
 from scrubjay.store.status import Status
 from scrubjay.store.waits import begin_wait, end_wait, waits_about, waits_of
+from scrubjay.tape.record import Json
 
 SURE = 0.7  # confidence below which an agent may only be quiet for a moment
 _ASKED_WITHIN_US = 24 * 3600 * 1_000_000  # what was asked before that nobody waits for any more
@@ -51,7 +53,14 @@ _OFFERED = select(_HANDOFF.id, _HANDOFF.recipient, _HANDOFF.note).where(
     _HANDOFF.offered_by == bindparam("of"), _HANDOFF.until_event.is_(None), _HANDOFF.state == "offered"
 )
 _ASKED_FOR = select(_WAIT.id).where(
-    _WAIT.source == "message", _WAIT.kind.in_(["pod", "person"]), _WAIT.key == bindparam("of")
+    _WAIT.source == "message",
+    or_(
+        and_(_WAIT.kind.in_(["pod", "person"]), _WAIT.key == bindparam("of")),
+        and_(
+            *(_WAIT.kind == "channel", _WAIT.key == bindparam("in_channel"), _WAIT.waiter == bindparam("whose")),
+            _WAIT.since_us >= bindparam("asked_us"),
+        ),
+    ),
 )
 
 
@@ -81,7 +90,7 @@ def say(
     wait_for_answer: bool = False,
     wall_us: int,
 ) -> Message:
-    """Say something in a channel; with ``wait_for_answer`` its author waits for whom it mentions from now on."""
+    """Say something in a channel; with ``wait_for_answer`` its author waits for whom it asks from now on."""
     message = add_message(
         connection,
         channel,
@@ -97,7 +106,7 @@ def say(
     spoke = Spoke(author, channel.id, frozenset(message.mentions), answered, owner_of(channel))
     happen(connection, spoke, wall_us=wall_us)
     if wait_for_answer and kind_of(author) != "person":
-        for party in message.mentions:
+        for party in _asked(connection, message):
             began = begin_wait(connection, _awaiting(message, party, "message"), wall_us=wall_us)
             _tell_end(connection, began, wall_us=wall_us)
     return message
@@ -159,8 +168,13 @@ def _follow_rest(connection: Connection, party: Party, pod: PodId, before: Statu
     if did == "idle":  # it was, and was in doubt for a moment
         return
     _infer(connection, party, wall_us=wall_us)
-    if did is not None and not waits_of(connection, party):
+    if did is not None and not any(map(_holds_up, waits_of(connection, party))):
         happen(connection, Finished(party), wall_us=wall_us)
+
+
+def _holds_up(wait: Wait) -> bool:
+    """Whether who waits so has not finished. A question to nobody in particular may be one that ends a turn."""
+    return wait.source != "inferred" or wait.on is not None
 
 
 def _rests(status: Status) -> bool:
@@ -197,14 +211,13 @@ def _prompted(party: Party, pod: PodId, status: Status) -> Wait:
 def _infer(connection: Connection, party: Party, *, wall_us: int) -> None:
     """An agent that has asked somebody and stopped is taken to wait for the answer."""
     open_keys = {(wait.key, wait.on) for wait in waits_of(connection, party)}
-    for message, asked in unanswered(connection, party, after_us=wall_us - _ASKED_WITHIN_US, limit=_ASKED_MAX):
-        key = message_key(message.channel, message.seq)
-        told = connection.execute(_ASKED_FOR, {"of": key}).first() is not None  # it waited for it, and has an end
-        if (key, asked) not in open_keys and not told and _can_answer(connection, asked):
-            begin_wait(connection, _awaiting(message, asked, "inferred"), wall_us=wall_us)
+    for question in questions_of(connection, party, after_us=wall_us - _ASKED_WITHIN_US, limit=_ASKED_MAX):
+        for wait in _unanswered(connection, question):
+            if (wait.key, wait.on) not in open_keys:
+                begin_wait(connection, wait, wall_us=wall_us)
     for row in connection.execute(_OFFERED, {"of": party}).all():
         recipient = None if row.recipient is None else Party(row.recipient)
-        if recipient is not None and (row.id, recipient) not in open_keys and _can_answer(connection, recipient):
+        if recipient is not None and (row.id, recipient) not in open_keys and end_of(connection, recipient) is None:
             wait = Wait(
                 new_record_id(),
                 party,
@@ -218,21 +231,48 @@ def _infer(connection: Connection, party: Party, *, wall_us: int) -> None:
             begin_wait(connection, wait, wall_us=wall_us)
 
 
-def _can_answer(connection: Connection, party: Party) -> bool:
-    return kind_of(party) in ("pod", "agent") and end_of(connection, party) is None
+def _unanswered(connection: Connection, question: Question) -> Iterator[Wait]:
+    """The waits of somebody who has asked something and stopped, unless it has said so and that has ended."""
+    message = question.message
+    where: Json = {"in_channel": message.channel, "whose": message.author, "asked_us": message.wall_us}
+    if connection.execute(_ASKED_FOR, {"of": message_key(message.channel, message.seq), **where}).first() is not None:
+        return
+    for party in _asked(connection, message):
+        if party is None:
+            open_ = not question.overheard
+        elif kind_of(party) == "person":
+            open_ = not any(kind_of(other) == "person" for other in question.answered)
+        else:
+            open_ = party not in question.answered and end_of(connection, party) is None
+        if open_:
+            yield _awaiting(message, party, "inferred")
 
 
-def _awaiting(message: Message, party: Party, source: Source) -> Wait:
+def _asked(connection: Connection, message: Message) -> Sequence[Party | None]:
+    """Whom a message asks: those it mentions, or the person it answers; None is whoever reads the channel."""
+    if message.mentions:
+        return message.mentions
+    answered = get_message(connection, message.channel, message.reply_to) if message.reply_to is not None else None
+    return [answered.author if answered is not None and kind_of(answered.author) == "person" else None]
+
+
+def _awaiting(message: Message, party: Party | None, source: Source) -> Wait:
     return Wait(
         new_record_id(),
         message.author,
-        "person" if kind_of(party) == "person" else "pod",
+        _kind(party),
         source,
-        key=message_key(message.channel, message.seq),
+        key=message.channel if party is None else message_key(message.channel, message.seq),
         on=party,
         reason=message.text[:REASON_MAX],
         evidence={"channel": message.channel, "seq": message.seq},
     )
+
+
+def _kind(party: Party | None) -> Kind:
+    if party is None:
+        return "channel"
+    return "person" if kind_of(party) == "person" else "pod"
 
 
 def _tell_end(connection: Connection, wait: Wait, *, wall_us: int) -> None:

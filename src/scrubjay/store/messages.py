@@ -107,7 +107,9 @@ _ASKED = (
     .limit(bindparam("most"))
 )
 _SINCE = select(_MESSAGE.channel, _MESSAGE.author, _MESSAGE.reply_to, _MESSAGE.mentions).where(
-    or_(_MESSAGE.channel == bindparam("of"), _MESSAGE.channel == bindparam("own")), _MESSAGE.event > bindparam("after")
+    or_(_MESSAGE.channel == bindparam("of"), _MESSAGE.channel == bindparam("own")),
+    _MESSAGE.event > bindparam("after"),
+    _MESSAGE.author.not_in([bindparam("whose"), SCRUBJAY]),
 )
 _MENTIONS = _MESSAGE.mentions.cast(Text)  # as it is kept: reading ten thousand lists takes ten times as long
 _FLOW = (
@@ -258,15 +260,24 @@ def give_up_typing(connection: Connection, delivery: Delivery, *, counts: bool =
     connection.execute(_NOT_TYPING if counts else _NEVER_TYPED, _which(delivery))
 
 
-def unanswered(connection: Connection, author: Party, *, after_us: int, limit: int) -> list[tuple[Message, Party]]:
-    """What somebody has asked and not been answered, with who was asked; the latest first."""
-    asked = connection.execute(_ASKED, {"of": author, "after_us": after_us, "most": limit}).all()
-    found: list[tuple[Message, Party]] = []
-    for row in asked:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A message that asks, and who has said something since."""
+
+    message: Message
+    answered: frozenset[Party]  #: with regard to it
+    overheard: bool  #: whether somebody has said anything in its channel
+
+
+def questions_of(connection: Connection, author: Party, *, after_us: int, limit: int) -> list[Question]:
+    """What somebody has asked, the latest first."""
+    found: list[Question] = []
+    for row in connection.execute(_ASKED, {"of": author, "after_us": after_us, "most": limit}).all():
         message = _read(row)
-        since = connection.execute(_SINCE, {"of": message.channel, "own": inbox_id(author), "after": row.event})
-        answered = {answer.author for answer in since if _answers(answer, message)}
-        found += [(message, party) for party in message.mentions if party not in answered]
+        where = {"of": message.channel, "own": inbox_id(author), "after": row.event, "whose": author}
+        since = connection.execute(_SINCE, where).all()
+        answered = frozenset(Party(answer.author) for answer in since if _answers(answer, message))
+        found.append(Question(message, answered, any(answer.channel == message.channel for answer in since)))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, or_, select, update
 
 from scrubjay.errors import BadInput
-from scrubjay.fleet.parties import Party
+from scrubjay.fleet.parties import Party, kind_of
 from scrubjay.fleet.waits import (
     Answered,
     Archived,
@@ -52,7 +52,9 @@ _RESOLVE = update(_TABLE).where(_WAIT.id == bindparam("of")).values(outcome=bind
 _ON = _WAIT.on_party == bindparam("of")
 _ABOUT_EITHER = _OPENED.where(or_(_WAIT.waiter == bindparam("of"), _ON))
 _ABOUT_TARGET = _OPENED.where(_ON)
-_ABOUT_SPEAKER = _OPENED.where(or_(_ON, and_(_WAIT.kind == "channel", _WAIT.key == bindparam("channel_key"))))
+_HEARD = and_(_WAIT.kind == "channel", _WAIT.key == bindparam("channel_key"))
+_ABOUT_SPEAKER = _OPENED.where(or_(_ON, _HEARD))
+_ABOUT_PERSON_SPEAKING = _OPENED.where(or_(_ON, _HEARD, _WAIT.kind == "person"))
 _ABOUT_CHANNEL = _OPENED.where(
     or_(
         and_(_WAIT.kind == "channel", _WAIT.key == bindparam("of")),
@@ -132,7 +134,8 @@ def waits_about(connection: Connection, happening: Happening) -> list[Wait]:
         case Finished(party):
             found = connection.execute(_ABOUT_TARGET, {"of": party})
         case Spoke(party, channel):
-            found = connection.execute(_ABOUT_SPEAKER, {"of": party, "channel_key": channel})
+            about = _ABOUT_PERSON_SPEAKING if kind_of(party) == "person" else _ABOUT_SPEAKER
+            found = connection.execute(about, {"of": party, "channel_key": channel})
         case Archived(channel):
             found = connection.execute(_ABOUT_CHANNEL, {"of": channel})
         case Offered(party, _, key):
