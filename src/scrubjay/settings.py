@@ -7,6 +7,7 @@ docs/settings.md lists every field; a test holds the two together.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -153,6 +154,14 @@ def config_path(environ: Mapping[str, str], given: Path | None = None) -> Path:
     if named := environ.get("SCRUBJAY_CONFIG"):
         return Path(named).expanduser().absolute()
     return _xdg_folder(environ, "XDG_CONFIG_HOME", ".config") / "scrubjay" / "config.toml"
+
+
+def user_name() -> str | None:
+    """Who runs this process; None for a user id without a name, as in some containers."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return None
 
 
 def mask_url(url: str) -> str:

@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from cli.conftest import Jay
+from scrubjay.server.guard import LOCAL
 from scrubjay.tape.record import Json
 from server.up import Up, open_up
 
@@ -165,9 +166,9 @@ def test_a_channel_is_made_spoken_in_and_read(fleet: Fleet) -> None:
     )
 
     lines = fleet.lines("channel", "read", "build")
-    assert re.fullmatch(r"1  \d\d:\d\d:\d\d  local to bob \(asks\)", lines[0])
+    assert re.fullmatch(rf"1  \d\d:\d\d:\d\d  {LOCAL.name} to bob \(asks\)", lines[0])
     assert lines[1] == "    is it done, @bob?"
-    assert re.fullmatch(r"2  \d\d:\d\d:\d\d  local to cid \(answers 1\)", lines[2])
+    assert re.fullmatch(rf"2  \d\d:\d\d:\d\d  {LOCAL.name} to cid \(answers 1\)", lines[2])
     assert lines[3:] == ["    no", "        indented ?]0;owned??[2J?\N{REPLACEMENT CHARACTER}"]
     headings, row = fleet.lines("channel", "list")
     assert headings.split() == ["NAME", "KIND", "MEMBERS", "MESSAGES", "LAST", "PURPOSE"]
@@ -185,7 +186,7 @@ def test_pods_join_and_leave_and_an_archived_channel_is_read_as_it_was(fleet: Fl
     assert fleet.ask("channel", "join", "quiet", "bob")["members"] == ["ann", "bob"]
     assert jay("channel", "leave", "quiet", "ann").stderr == b"scrubjay: ann is not in channel quiet\n"
     said = fleet.ask("channel", "post", "quiet", "a word")
-    assert (said["id"], said["author"], said["author_kind"]) == ("quiet#1", "local", "person")
+    assert (said["id"], said["author"], said["author_kind"]) == ("quiet#1", LOCAL.name, "person")
     then = str(time.time_ns() // 1000)
 
     assert jay("channel", "archive", "quiet").stderr == b"scrubjay: channel quiet is archived\n"
@@ -334,7 +335,7 @@ def test_what_is_told_to_a_pod_is_in_its_inbox_until_it_takes_note(fleet: Fleet)
     assert re.fullmatch(r"@cid#\d+", first)
     assert (second["asks"], second["mentions"]) == (True, ["cid"])
     lines = fleet.lines("inbox", "cid")[-4:]
-    assert re.fullmatch(rf"{re.escape(first)}  \d\d:\d\d:\d\d  local to cid \(queued\)", lines[0])
+    assert re.fullmatch(rf"{re.escape(first)}  \d\d:\d\d:\d\d  {LOCAL.name} to cid \(queued\)", lines[0])
     assert lines[1] == "    look at the tests"
     assert lines[2].endswith("(asks, queued)")
 
@@ -381,7 +382,7 @@ def test_a_wait_is_seen_explained_and_cancelled(fleet: Fleet) -> None:
     jay("screen", *shown)
     assert fleet.lines("why", "cid")[-1] == "whoever says something in #team ends it"
 
-    assert b"ann's wait for artifact schema of bob is cancelled: local cancelled it" in (
+    assert f"ann's wait for artifact schema of bob is cancelled: {LOCAL.name} cancelled it".encode() in (
         jay("waits", "--cancel", wait[:8]).stderr
     )
     assert [one["waiter"] for one in fleet.ask("waits")["waits"]] == ["bob", "cid"]
@@ -456,7 +457,7 @@ def test_a_circle_is_named_in_order_and_cut(fleet: Fleet) -> None:
     assert fleet.deadlocks(0) == []
     assert "held up by no circle; 'scrubjay waits --cancel ID'" in jay.error("why", "bob", "--cut", code=1)
     inbox = fleet.ask("inbox", "cid")["messages"]
-    assert "Your wait for ann is cancelled: local cancelled it" in inbox[-1]["text"]
+    assert f"Your wait for ann is cancelled: {LOCAL.name} cancelled it" in inbox[-1]["text"]
 
 
 # Handoffs.
@@ -473,10 +474,10 @@ def test_a_handoff_is_offered_listed_taken_and_declined(fleet: Fleet) -> None:
     to_bob = jay("handoff", "offer", "-", "--to", "bob", stdin=b"two\nlines\n").stdout.decode().strip()
     headings, row = fleet.lines("handoff", "list")
     assert re.split(r"  +", headings) == ["ID", "FROM", "FOR", "STATE", "TAKEN BY", "AGE", "NOTE"]
-    assert re.fullmatch(rf"{to_bob[:8]}  local  bob  offered  - +\d+s   two lines", row)
+    assert re.fullmatch(rf"{to_bob[:8]}  {LOCAL.name}  bob  offered  - +\d+s   two lines", row)
     then = str(time.time_ns() // 1000)
     assert jay("handoff", "accept", to_bob[:8]).stderr.decode() == (
-        f"scrubjay: handoff {to_bob[:8]} of local is accepted by bob\n"
+        f"scrubjay: handoff {to_bob[:8]} of {LOCAL.name} is accepted by bob\n"
     )
     mine = fleet.ask("handoff", "offer", "never mind", "--to", "cid", "--artifact", "key")
     assert fleet.ask("handoff", "decline", mine["id"])["state"] == "withdrawn"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shlex
@@ -12,6 +11,7 @@ import time
 from pathlib import Path
 
 from cli.conftest import Jay
+from scrubjay.settings import user_name
 from terminal import Terminal
 
 _DETACH = b"\x1c\x1c"
@@ -63,7 +63,7 @@ def test_a_key_is_on_the_tape_with_its_author(jay: Jay) -> None:
 
     typed = _typed(jay, "cat")
     assert "".join(text for _, text in typed) == "by hand\r"
-    assert {author for author, _ in typed} == {f"person:{getpass.getuser()}"}
+    assert {author for author, _ in typed} == {f"person:{user_name()}"}
 
 
 def test_a_stopped_command_leaves_keys_and_screen_to_the_shell(jay: Jay) -> None:

@@ -8,6 +8,7 @@ import pytest
 from mcp_room.house import House
 from mcp_room.raw import MODERN_VERSION, Raw, connected, hello, whoami
 from scrubjay.fleet.access import Role
+from scrubjay.server.guard import LOCAL
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +53,7 @@ async def test_the_same_user_needs_no_token_at_the_unix_socket(house: House) -> 
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:
         who = await Raw(http, MODERN_VERSION).call("whoami")
 
-    assert (who["name"], who["role"]) == ("local", "operator")
+    assert (who["name"], who["role"]) == (LOCAL.name, "operator")
 
 
 async def test_it_is_found_at_once_without_being_sent_elsewhere(house: House) -> None:

@@ -22,6 +22,7 @@ from mcp_room.process import Server
 from mcp_room.raw import MODERN_VERSION, hello, modern, whoami
 from scrubjay.cli import mcp_bridge
 from scrubjay.cli.client import Client, ServerUnreachable
+from scrubjay.server.guard import LOCAL
 from scrubjay.tape.record import Json
 
 _START_MS = 150
@@ -122,7 +123,7 @@ def test_both_eras_go_through_the_unix_socket(server: Server) -> None:
         opened.send(_modern_whoami("new"), modern("server/discover", "discover"))
 
         assert opened.result(1)["protocolVersion"] == "2025-06-18"
-        assert _who(opened.result("old")) == _who(opened.result("new")) == "local"
+        assert _who(opened.result("old")) == _who(opened.result("new")) == LOCAL.name
         assert opened.result("discover")["supportedVersions"] == [MODERN_VERSION]
         assert opened.close() == 0
     assert len(opened.said) == 4
@@ -174,7 +175,7 @@ def test_what_makes_no_sense_is_answered_and_the_rest_goes_on(server: Server) ->
         opened.send({"jsonrpc": "2.0", "id": 3, "method": "no/such"}, _modern_whoami(4))
 
         assert opened.error(3) == "Method not found"
-        assert _who(opened.result(4)) == "local"
+        assert _who(opened.result(4)) == LOCAL.name
     codes = [cast(Json, said["error"])["code"] for said in opened.said if said["id"] is None]
     assert codes == [-32700, -32600, -32700, -32700, -32600]
 
@@ -293,7 +294,7 @@ class TestRestarts:
 
             server.service.start()
 
-            assert _who(opened.result("old")) == _who(opened.result("new")) == "local"
+            assert _who(opened.result("old")) == _who(opened.result("new")) == LOCAL.name
         assert len(opened.words) == 1
 
     def test_a_session_that_was_forgotten_is_begun_anew_without_a_word(self, server: Server) -> None:
@@ -307,7 +308,7 @@ class TestRestarts:
 
             opened.send(*(whoami(number) for number in range(10, 15)))
 
-            assert [_who(opened.result(number)) for number in range(10, 15)] == ["local"] * 5
+            assert [_who(opened.result(number)) for number in range(10, 15)] == [LOCAL.name] * 5
         assert [said["id"] for said in opened.said].count(1) == 1
 
     def test_a_call_that_was_cut_off_is_not_made_twice_and_that_is_said(self, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from mcp_room.clients import AnyClient, bridge, official, official_stdio, old, raw
 from mcp_room.process import Server
 from mcp_room.raw import HANDSHAKE_VERSIONS, MODERN_VERSION, VERSIONS
+from scrubjay.server.guard import LOCAL
 from scrubjay.tape.record import Json
 
 pytestmark = pytest.mark.anyio
@@ -36,15 +37,18 @@ _KINDS = [
     _Kind("SDK 2, handshake", HANDSHAKE_VERSIONS, lambda server: official(server.url, server.token, "legacy")),
     _Kind("SDK 1", HANDSHAKE_VERSIONS, lambda server: old("http", f"{server.url}/mcp", server.token)),
     _Kind(
-        "SDK 2, modern, stdio", (MODERN_VERSION,), lambda server: official_stdio(bridge(server.data), "auto"), "local"
+        "SDK 2, modern, stdio",
+        (MODERN_VERSION,),
+        lambda server: official_stdio(bridge(server.data), "auto"),
+        LOCAL.name,
     ),
     _Kind(
         "SDK 2, handshake, stdio",
         HANDSHAKE_VERSIONS,
         lambda server: official_stdio(bridge(server.data), "legacy"),
-        "local",
+        LOCAL.name,
     ),
-    _Kind("SDK 1, stdio", HANDSHAKE_VERSIONS, lambda server: old("stdio", *bridge(server.data)), "local"),
+    _Kind("SDK 1, stdio", HANDSHAKE_VERSIONS, lambda server: old("stdio", *bridge(server.data)), LOCAL.name),
 ]
 
 

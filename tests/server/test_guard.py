@@ -8,7 +8,7 @@ from starlette.types import Message
 
 from fake_clock import FakeClock
 from scrubjay.fleet.access import Role
-from scrubjay.server.guard import Guard
+from scrubjay.server.guard import LOCAL, Guard
 from server.house import TABLE, House
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ async def test_the_same_user_at_the_unix_socket_is_an_operator_whatever_name_the
     for host in ("scrubjay", "localhost", "evil.test"):
         answer = await house.ask_locally("GET", "/api/v1/me", ("Host", host))
 
-        assert answer.json == {"id": "local", "role": "operator", "name": "local", "pod": None}
+        assert answer.json == {"id": "local", "role": "operator", "name": LOCAL.name, "pod": None}
 
 
 async def test_a_token_shown_at_the_unix_socket_counts_more_than_the_user(house: House) -> None:

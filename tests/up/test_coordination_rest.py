@@ -17,6 +17,7 @@ from scrubjay.pods.pod import Pod
 from scrubjay.server.coordination.actors import Actor
 from scrubjay.server.coordination.channels import Post
 from scrubjay.server.coordination.waits import WaitFor
+from scrubjay.server.guard import LOCAL
 from scrubjay.tape.record import Json
 from up.machine import Machine
 
@@ -245,7 +246,7 @@ async def test_a_channel_is_made_joined_spoken_in_read_and_archived(trio: Trio) 
     assert joined["members"] == ["ann", "bob"]
     await _ask(machine, "DELETE", "/api/v1/channels/build/members/ann")
     first = await machine.post("/api/v1/channels/build/messages", {"text": "hello @bob"})
-    assert (first["id"], first["author"], first["mentions"], first["asks"]) == ("build#1", "local", ["bob"], False)
+    assert (first["id"], first["author"], first["mentions"], first["asks"]) == ("build#1", LOCAL.name, ["bob"], False)
     between = await _tick(machine)
     second = await machine.post(
         "/api/v1/channels/build/messages",
@@ -416,15 +417,15 @@ async def test_a_wait_is_seen_with_its_reason_now_and_then_and_cancelled(trio: T
     assert listed["deadlocks"] == []
 
     cancelled = await _ask(machine, "DELETE", f"/api/v1/waits/{wait[:8]}", reason="not needed")
-    assert (cancelled["state"], cancelled["detail"]) == ("cancelled", "local cancelled it: not needed")
+    assert (cancelled["state"], cancelled["detail"]) == ("cancelled", f"{LOCAL.name} cancelled it: not needed")
     assert (await _ask(machine, "GET", "/api/v1/waits"))["waits"] == []
     assert (await _ask(machine, "GET", "/api/v1/waits", at=str(before)))["waits"] == []
     [then] = cast(list[Json], (await _ask(machine, "GET", "/api/v1/waits", at=str(during)))["waits"])
     assert (then["id"], then["state"], then["age_s"]) == (wait, "open", pytest.approx(0, abs=1))
     [told] = cast(list[Json], (await _ask(machine, "GET", "/api/v1/pods/ann/inbox"))["messages"])
-    assert "Your wait for bob is cancelled: local cancelled it: not needed" in str(told["text"])
+    assert f"Your wait for bob is cancelled: {LOCAL.name} cancelled it: not needed" in str(told["text"])
     again = await _ask(machine, "DELETE", f"/api/v1/waits/{wait}")
-    assert again["detail"] == "local cancelled it: not needed"
+    assert again["detail"] == f"{LOCAL.name} cancelled it: not needed"
     assert len(cast(list[Json], (await _ask(machine, "GET", "/api/v1/pods/ann/inbox"))["messages"])) == 1
 
 
@@ -493,7 +494,7 @@ async def test_a_circle_is_named_cut_and_remembered(trio: Trio) -> None:
 
     ended = (await _list(machine, "/api/v1/deadlocks", limit=1))[0]
     assert (ended["id"], ended["pods"]) == (deadlock["id"], pods)
-    assert "cancelled: local cancelled it" in str(ended["outcome"])
+    assert f"cancelled: {LOCAL.name} cancelled it" in str(ended["outcome"])
     assert [edge["id"] for edge in cast(list[Json], ended["edges"])] == [edge["id"] for edge in edges]
     assert {str(edge["state"]) for edge in cast(list[Json], ended["edges"])} == {"open", "cancelled"}
 
@@ -583,7 +584,7 @@ async def test_a_handoff_to_a_pod_is_accepted_on_its_behalf_or_declined(trio: Tr
     before = await _tick(machine)
     body: Json = {"note": "the schema", "to": "bob", "files": ["schema.sql"], "commit": "abc123"}
     offered = await machine.post("/api/v1/handoffs", body)
-    assert (offered["offered_by"], offered["recipient"], offered["state"]) == ("local", "bob", "offered")
+    assert (offered["offered_by"], offered["recipient"], offered["state"]) == (LOCAL.name, "bob", "offered")
     assert (offered["note"], offered["files"], offered["commit"], offered["met"]) == (
         "the schema",
         ["schema.sql"],

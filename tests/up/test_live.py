@@ -11,6 +11,7 @@ from websockets.exceptions import ConnectionClosed
 from chaos.machine import until
 from scrubjay.pods.pod import Pod
 from scrubjay.server import live
+from scrubjay.server.guard import LOCAL
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
 from up.machine import Machine, Onlooker
@@ -89,7 +90,7 @@ async def test_viewers_are_told_of_a_new_size_and_of_marks_where_they_happen(mac
         marked = await viewer.told("marked")
 
     assert (resized["cols"], resized["rows"]) == (100, 30)
-    assert (marked["label"], marked["author"]) == ("here", "operator:local")
+    assert (marked["label"], marked["author"]) == ("here", f"operator:{LOCAL.name}")
 
 
 async def test_only_who_has_the_keyboard_types_and_it_can_be_taken_over(machine: Machine) -> None:
@@ -97,9 +98,9 @@ async def test_only_who_has_the_keyboard_types_and_it_can_be_taken_over(machine:
     async with machine.look(_live(pod)) as one, machine.look(_live(pod)) as other:
         first = await one.take_keyboard()
         await other.say(b"not mine\n")
-        assert (await other.told("refusal"))["message"] == "local has the keyboard"
+        assert (await other.told("refusal"))["message"] == f"{LOCAL.name} has the keyboard"
         await other.say({"type": "take"})
-        assert "local has the keyboard" in str((await other.told("refusal"))["message"])
+        assert f"{LOCAL.name} has the keyboard" in str((await other.told("refusal"))["message"])
 
         await other.say({"type": "take", "takeover": True})
         while not (told := await other.told("keyboard"))["mine"]:
@@ -225,7 +226,7 @@ async def test_s20_every_accepted_input_is_on_the_tape_with_who_typed_it_and_the
 
     first, second, third = _typed(pod)
     assert first == ("operator:ann", "é\n".encode(), epoch)
-    assert (second[:2], third[:2]) == (("operator:local", b"by request"), ("operator:local", b"\r"))
+    assert (second[:2], third[:2]) == ((f"operator:{LOCAL.name}", b"by request"), (f"operator:{LOCAL.name}", b"\r"))
     assert second[2] == third[2]
     assert second[2] is not None
     assert second[2] > epoch

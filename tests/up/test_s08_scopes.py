@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from chaos.machine import until
 from scrubjay.pods.pod import Pod
 from scrubjay.server.gate import Gate
+from scrubjay.server.guard import LOCAL
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
 from server.house import Answer
@@ -76,7 +77,7 @@ async def test_s8_the_end_of_a_binding_closes_what_is_open_by_it_and_gives_the_k
             await person.say(b"still here\n")
             await person.until(lambda: b"got still here" in person.output)
 
-        assert _typed(pod) == [("operator:local", b"still here\n")]
+        assert _typed(pod) == [(f"operator:{LOCAL.name}", b"still here\n")]
         assert (await come(machine, token, "GET", f"/api/v1/pods/{pod.id}")).status == 404
 
 
@@ -194,7 +195,7 @@ async def test_s20_an_agent_takes_the_keyboard_from_nobody(machine: Machine) -> 
             await person.take_keyboard()
             async with machine.look(path, token) as viewer:
                 await viewer.say({"type": "take"})
-                assert "local has the keyboard" in str((await viewer.told("refusal"))["message"])
+                assert f"{LOCAL.name} has the keyboard" in str((await viewer.told("refusal"))["message"])
                 await viewer.say({"type": "take", "takeover": True})
                 assert await _closing(viewer) == (4403, "you may type here and nothing else")
             held = await _post(machine, token, pod.name, "input", {"text": "x"})
@@ -204,7 +205,7 @@ async def test_s20_an_agent_takes_the_keyboard_from_nobody(machine: Machine) -> 
 
         assert (held.status, held.code) == (409, "keyboard_held")
         assert (taken_over.status, taken_over.code) == (403, "not_allowed")
-        assert _typed(pod) == [("operator:local", b"mine\n")]
+        assert _typed(pod) == [(f"operator:{LOCAL.name}", b"mine\n")]
 
 
 async def test_s8_a_revoked_token_is_worth_nothing_whatever_was_granted_to_its_agent(machine: Machine) -> None:

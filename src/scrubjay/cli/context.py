@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
 from collections.abc import Callable, Generator
@@ -15,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from scrubjay.errors import BadInput, BadSetting
 from scrubjay.pods.home import Home
-from scrubjay.settings import Settings, read_settings
+from scrubjay.settings import Settings, read_settings, user_name
 
 if TYPE_CHECKING:
     from scrubjay.cli.client import Client
@@ -89,10 +88,8 @@ class Context:
     @property
     def author(self) -> str:
         """Who types, as the tape names them."""
-        try:
-            return f"person:{getpass.getuser()}"
-        except (KeyError, OSError):  # a user id without a name, as in some containers
-            return "person"
+        name = user_name()
+        return "person" if name is None else f"person:{name}"
 
 
 pass_context = click.make_pass_decorator(Context)

@@ -30,6 +30,7 @@ from scrubjay.server.listeners import CALLER, Caller
 from scrubjay.server.open_connections import OpenConnection
 from scrubjay.server.origins import Origin, parse_origin
 from scrubjay.server.refusals import Refused, not_allowed, refuse, secured
+from scrubjay.settings import user_name
 
 PRINCIPAL = "scrubjay.principal"
 """Where a route finds in its scope who has come; None on a public one."""
@@ -37,6 +38,8 @@ ORIGIN = "scrubjay.origin"
 """Where a route finds in its scope by which origin of the server it was reached; None over the unix socket."""
 POD = "scrubjay.pod"
 """Where a route about a pod finds in its scope which one: names do not mean the same to everybody."""
+LOCAL = Principal("local", "operator", user_name() or "local")
+"""Whoever comes by the unix socket: the user who runs the server."""
 _CONNECTION = "scrubjay.connection"
 
 RECHECK_S = 2.0  # how often those who have something open are looked up again
@@ -191,7 +194,7 @@ class Guard:
                 if principal is not None:
                     _check_same_site(scope, headers, calling)
             elif caller.kind == "unix":
-                return Principal("local", "operator", "local")
+                return LOCAL
             else:
                 raise _unknown_caller("no_credential", "who are you? this server lets nobody in without a token")
         except CatalogError as error:

@@ -24,7 +24,7 @@ async def post_message(
     mentions: Annotated[list[str] | None, Field(description="Pods it is for: it comes to their inboxes.")] = None,
     reply_to: Annotated[int | None, Field(ge=1, description="The number of the message it answers.")] = None,
     *,
-    expects_reply: Annotated[bool, Field(description="You are seen to wait for those you mention, or for any answer.")] = False,
+    expects_reply: Annotated[bool, Field(description="You are seen to wait for whom it asks.")] = False,
     idempotency_key: IdempotencyKey = None,
 ) -> Json:
     """Say something in a channel or to one pod. Only who is mentioned is told; others may read the channel."""
