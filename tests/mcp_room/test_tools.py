@@ -33,6 +33,11 @@ def test_a_tool_says_what_it_does_in_few_words_and_describes_all_it_takes(tool: 
         assert name == "limit" or described.get("description"), f"{tool.name} does not say what {name} is"
 
 
+@pytest.mark.parametrize("tool", all_tools(), ids=lambda tool: cast(Tool, tool).name)
+def test_what_must_not_be_done_twice_takes_a_key(tool: Tool) -> None:
+    assert tool.idempotent or "idempotency_key" in tool.parameters.model_fields
+
+
 def test_all_tools_together_leave_an_agent_room_to_think() -> None:
     listed = json.dumps([[tool.name, tool.description, tool.schema()] for tool in all_tools()])
 

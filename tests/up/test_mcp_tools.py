@@ -289,6 +289,20 @@ async def _all_waits(machine: Machine) -> list[Json]:
     return cast(list[Json], cast(Json, await machine.get("/api/v1/waits"))["waits"])
 
 
+async def test_what_is_asked_for_again_with_its_key_is_done_once(machine: Machine) -> None:
+    async with open_agents(machine, "lou", "mia") as [lou, mia]:
+        await acquaint(lou, mia, channel="twice")
+        offered = await mia.call("offer_handoff", note="here", to="lou")
+        marks = [await lou.call("mark", label="here", idempotency_key="m") for _ in range(2)]
+        declined = [await lou.call("decline_handoff", handoff=offered["id"], idempotency_key="d") for _ in range(2)]
+        assert marks[0] == marks[1]
+        assert declined[0] == declined[1]
+        await lou.call("mark", label="there", idempotency_key="n")
+
+        labels = [record.json()["label"] for record in lou.pod.tape().records() if record.kind_name == "mark"]
+        assert labels == ["here", "there"]
+
+
 async def test_an_answer_within_somebodys_inbox_comes_to_who_asked_and_can_be_acknowledged(machine: Machine) -> None:
     async with open_agents(machine, "pat", "quin") as [pat, quin]:
         await acquaint(pat, quin, channel="letters")

@@ -19,6 +19,7 @@ from scrubjay.replay.still import encode_still
 from scrubjay.server.mcp.arguments import At, IdempotencyKey, Pod
 from scrubjay.server.mcp.toolbox import Desk, Tool, tool
 from scrubjay.server.rest.fleet import search
+from scrubjay.server.rest.once import once
 from scrubjay.server.tower import KnownPod, author_of
 from scrubjay.store.messages import inbox_of
 from scrubjay.store.pods import get_pod
@@ -148,6 +149,7 @@ async def mark(
     desk: Desk,
     label: Annotated[str, Field(description="What to call this instant.")],
     pod: Annotated[str | None, Field(description="Another pod, with the scope terminal:write on it.")] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Json:
     """Put a label on your recording, so that this instant can be found again."""
     reception, actor = desk.coordination.reception, desk.actor
@@ -160,7 +162,8 @@ async def mark(
     desk.tower.require_running(known)
     check_text(label, LABEL_MAX, "label")
     asked = messages.Mark(pod=known.report.id, label=label, author=author_of(desk.asker))
-    answer = await desk.tower.ask(known, asked)
+    key = None if idempotency_key is None else f"mark {known.report.id} {idempotency_key}"
+    answer = await once(desk.tower, desk.asker, key, lambda: desk.tower.ask(known, asked))
     return {"pod": known.report.name, "offset": answer.get("offset")}
 
 

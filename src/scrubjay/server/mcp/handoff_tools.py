@@ -43,10 +43,10 @@ async def accept_handoff(desk: Desk, handoff: HandoffId, idempotency_key: Idempo
     return {"note_is": NOTE, **taken}
 
 
-@tool(destructive=True, idempotent=True)
-async def decline_handoff(desk: Desk, handoff: HandoffId) -> Json:
+@tool(destructive=True)
+async def decline_handoff(desk: Desk, handoff: HandoffId, idempotency_key: IdempotencyKey = None) -> Json:
     """Do not take what was handed over to you, or offer yours no longer."""
-    return await desk.coordination.handoffs.decline(desk.actor, handoff)
+    return await desk.coordination.handoffs.decline(desk.actor, handoff, key=idempotency_key)
 
 
 @tool(read_only=True)
