@@ -70,6 +70,7 @@ async def test_r22_every_tool_that_makes_something_makes_it_once(machine: Machin
         await acquaint(maker, taker, channel="once")
         cut = Raw(http, MODERN_VERSION)
         calls: dict[str, Json] = {
+            "mark": {"label": "once"},
             "create_channel": {"name": "made-once"},
             "post_message": {"channel": "once", "text": "@taker once"},
             "offer_handoff": {"note": "once", "to": "taker"},
@@ -77,7 +78,8 @@ async def test_r22_every_tool_that_makes_something_makes_it_once(machine: Machin
             "wait_for": {"pod": "taker", "timeout_s": 0},
         }
         listed = {str(tool["name"]) for tool in await maker.tools() if "idempotency_key" in str(tool["inputSchema"])}
-        others = {"send_input", "answer_binding", "unbind", "accept_handoff"}  # done twice, they are the same as once
+        # Typing is tested above, and what is answered, ended or declined once cannot be a second time.
+        others = {"send_input", "answer_binding", "unbind", "accept_handoff", "decline_handoff"}
         assert listed == {*calls, *others}
 
         for tool, arguments in calls.items():
@@ -86,6 +88,7 @@ async def test_r22_every_tool_that_makes_something_makes_it_once(machine: Machin
             again = await maker.call(tool, **arguments, idempotency_key="the key")
             assert _without_age(first) == _without_age(again), tool
 
+        assert [record.kind for record in maker.pod.tape().records()].count(Kind.MARK) == 1
         said = cast(list[Json], (await taker.call("read_inbox", channel="once"))["messages"])
         assert [message["text"] for message in said] == ["@taker once"]
         offered = cast(list[Json], (await taker.call("list_handoffs"))["handoffs"])

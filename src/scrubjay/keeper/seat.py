@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import termios
 import time
 
 from scrubjay.keeper.clients import read_written
@@ -59,8 +60,15 @@ class Seat:
             self.away = True  # it has ended
         else:
             group, terminal_group = fields[2], fields[5]
-            self.away = terminal_group not in (group, _NO_TERMINAL)
+            # Whoever has it again makes it raw in a moment; until then it would change what is shown.
+            self.away = terminal_group not in (group, _NO_TERMINAL) or (self.away and not self._is_raw())
         return not self.away
+
+    def _is_raw(self) -> bool:
+        try:
+            return not termios.tcgetattr(self.terminal)[1] & termios.OPOST
+        except termios.error:
+            return True  # it is gone, as whoever uses it will see
 
     def _is_ours(self) -> bool:
         # Nobody stops a program and goes on typing to a shell in less time than this.
