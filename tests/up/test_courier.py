@@ -59,7 +59,7 @@ async def test_a_message_is_typed_and_submitted_and_known_to_have_come(machine: 
     assert line.endswith(" inbox#1]")
     await listener.has_all(1)
     assert listener.typed() == ["[inbox#1:", line.removeprefix("[inbox#1:"), "\r"]
-    assert machine.server.tower.keyboards.holder(listener.pod.id) is None
+    await until(lambda: machine.server.tower.keyboards.holder(listener.pod.id) is None, "the keyboard is free")
     kinds = [str(event["kind"]) for event in await machine.events(listener.pod)]
     assert kinds.index("keyboard.taken") < kinds.index("message.delivered")
     await machine.stop(listener.pod)

@@ -94,7 +94,7 @@ async def test_s8_who_loses_the_right_to_type_and_not_to_look_is_closed_and_may_
             await bind(machine, "of-narrowed", pod.name, _READ)
 
             assert await _closing(viewer) == (4403, "no longer allowed")
-            assert machine.server.tower.keyboards.holder(pod.id) is None
+            await until(lambda: machine.server.tower.keyboards.holder(pod.id) is None, "the keyboard is free")
             await machine.post(f"/api/v1/pods/{pod.id}/input", {"text": "seen", "enter": True})
             await watcher.until(lambda: b"got seen" in watcher.output)
         async with machine.look(path, token) as again:
