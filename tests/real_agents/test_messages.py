@@ -11,6 +11,7 @@ from real_agents.pod import AgentPod
 from real_agents.station import Station
 from real_agents.stub.script import Answer
 from scrubjay.cli.client import Client
+from scrubjay.server.guard import LOCAL
 from scrubjay.tape.record import Json
 
 pytestmark = pytest.mark.agents
@@ -40,7 +41,7 @@ def test_messages_come_to_the_model_once_and_in_order_and_do_nothing_else(statio
     said = _said(station, f"inbox#{len(_TEXTS)}]")
     assert len(said) == len(_TEXTS), said
     for number, (text, reads) in enumerate(_TEXTS.items(), 1):
-        assert said[number - 1].startswith(f"[inbox#{number}: Message from local, a person, to you alone: «")
+        assert said[number - 1].startswith(f"[inbox#{number}: Message from {LOCAL.name}, a person, to you alone: «")
         assert f"«{reads or text}" in said[number - 1]
         assert f"inbox#{number}]" in said[number - 1]
     assert not (station.project / "ran").exists()
