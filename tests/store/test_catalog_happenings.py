@@ -334,14 +334,19 @@ def test_what_was_asked_of_nobody_is_not_answered_by_oneself_or_by_word_of_scrub
     assert crew.waits(ann) == [("channel", "inferred", own.id, None)]
 
 
-def test_a_question_to_nobody_in_particular_may_end_a_turn(crew: Crew, ann: Party, bob: Party) -> None:
-    wait = crew.wait(ann, "pod", on=bob)
+@pytest.mark.parametrize("whom", ["nobody", "a person"])
+def test_a_question_to_people_or_nobody_in_particular_may_end_a_turn(
+    crew: Crew, ann: Party, bob: Party, whom: str
+) -> None:
+    wait, channel = crew.wait(ann, "pod", on=bob), crew.channel("build", bob)
+    told = crew.say(channel, Party("person:ada"), bob)
     crew.work(bob)
-    crew.say(crew.channel("build", bob), bob, text="done; anything else?", asks=True)
+    crew.say(channel, bob, text="done; anything else?", asks=True, reply_to=told.seq if whom == "a person" else None)
 
     crew.rest(bob)
 
     assert crew.end(wait) == ("met", "it has finished its turn")
+    assert [wait[1] for wait in crew.waits(bob)] == ["inferred"]
 
 
 def test_who_expects_an_answer_of_nobody_in_particular_waits_for_the_next_message(

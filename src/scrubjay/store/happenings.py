@@ -173,8 +173,8 @@ def _follow_rest(connection: Connection, party: Party, pod: PodId, before: Statu
 
 
 def _holds_up(wait: Wait) -> bool:
-    """Whether who waits so has not finished. A question to nobody in particular may be one that ends a turn."""
-    return wait.source != "inferred" or wait.on is not None
+    """Whether who waits so has not finished. A question to people, or to nobody in particular, may end a turn."""
+    return wait.source != "inferred" or wait.kind == "pod"
 
 
 def _rests(status: Status) -> bool:
