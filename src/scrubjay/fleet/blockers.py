@@ -49,6 +49,12 @@ def find_roots(out: Mapping[str, Mapping[str, Hop]], reached: Mapping[str, Edge 
     return tuple(Root(party, _back(reached, party)) for party in islice(roots, ROOTS_MAX))
 
 
+def find_path(reached: Mapping[str, Edge | None], members: Collection[str]) -> Chain:
+    """The way to the nearest of several parties, among all that were reached; empty if that is where it began."""
+    nearest = next(party for party in reached if party in members)
+    return _back(reached, nearest)
+
+
 def find_chain(order: WaitOrder, starts: Collection[str], among: Iterable[str]) -> Chain:
     """The longest chain that begins with one of several parties, ``among`` all whom these lead to.
 

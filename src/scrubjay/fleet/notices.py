@@ -12,13 +12,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from scrubjay.fleet.process import OVER
+from scrubjay.fleet.process import OVER, SURE
 from scrubjay.ids import PodId
 from scrubjay.settings import NoticeKind
 
 BODY_MAX = 500  # characters; a phone shows fewer
 TITLE_MAX = 120
-TOLD_BY_MORE = 0.7  # confidence that output alone does not give
 _NAMES_MAX = 5  # pods that are named in one message about many
 # Chats would ring everybody, or make links of what an agent wrote.
 _RINGS = re.compile(r"(?<=[@<])(?=[!@#&\w])")
@@ -225,7 +224,7 @@ class Watch:
         seen.activity, seen.waiting_for = _text(status, "activity"), _text(status, "waiting_for")
         seen.problem = _text(_mapping(status, "evidence"), "problem")
         confidence = status.get("confidence")
-        unsure = isinstance(confidence, int | float) and confidence < TOLD_BY_MORE
+        unsure = isinstance(confidence, int | float) and confidence < SURE
         seen.told = seen.activity is not None and not unsure
         if seen.activity == "executing" and seen.working_since_us is None:
             seen.working_since_us = wall_us

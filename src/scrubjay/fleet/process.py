@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+from scrubjay.status.claims import SURE
 from scrubjay.status.claims import State as Activity
 
-__all__ = ["OVER", "Activity", "Process", "describe_activity", "describe_process", "describe_state"]
+__all__ = ["OVER", "SURE", "Activity", "Process", "describe_activity", "describe_process", "describe_state"]
 
 Process = Literal["starting", "running", "paused", "ending", "exited", "lost", "imported"]
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from scrubjay.fleet.blockers import Blockers, Chain, Root, find_chain, find_roots, follow
+from scrubjay.fleet.blockers import Blockers, Chain, Root, find_chain, find_path, find_roots, follow
 from scrubjay.fleet.circles import Cycle, Edge
 from scrubjay.fleet.wait_order import WaitOrder
 from scrubjay.fleet.waits import is_late
@@ -107,6 +107,10 @@ class WaitGraph:
             return Blockers(circles=tuple(own))
         reached = follow(self._order.out, party)
         return Blockers(find_roots(self._order.out, reached), tuple(self._cycles_through(reached)))
+
+    def path(self, party: str, circle: Cycle) -> Chain:
+        """The shortest way from a party to a circle that its waits lead to; empty if it is in it."""
+        return find_path(follow(self._order.out, party), circle.parties)
 
     def chain(self, party: str) -> Chain:
         """The longest chain of waits that begins with a party; ``find_chain`` says what it is worth in circles."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from scrubjay.fleet.blockers import Chain
 from scrubjay.fleet.circles import Cycle, Edge
 from scrubjay.fleet.parties import Party
 from scrubjay.fleet.wait_graph import WaitGraph
@@ -46,7 +47,7 @@ def ways_from(party: Party, graph: WaitGraph, waits: Mapping[str, Wait]) -> list
         chain = _waits(root.chain, waits)
         ways.append(Way(chain, "nobody" if chain[-1].on is None else "somebody"))
     for circle in blockers.circles:
-        path = _path_to(graph, party, circle.parties)
+        path = graph.path(party, circle)
         ways.append(Way(_waits((*path, *_entered(circle, path, party)), waits), "circle", circle.cheapest.wait))
     return ways
 
@@ -55,29 +56,7 @@ def _waits(edges: Iterable[Edge], waits: Mapping[str, Wait]) -> tuple[Wait, ...]
     return tuple(waits[edge.wait] for edge in edges)
 
 
-def _path_to(graph: WaitGraph, party: str, members: Collection[str]) -> list[Edge]:
-    """A shortest way from a party to one of several; empty if it is one of them."""
-    came: dict[str, Edge | None] = {party: None}
-    following = [party]
-    for waiter in following:  # it grows meanwhile
-        if waiter in members:
-            return _back(came, waiter)
-        for edge in graph.edges_of(waiter):
-            if edge.on not in came:
-                came[edge.on] = edge
-                following.append(edge.on)
-    return []
-
-
-def _back(came: Mapping[str, Edge | None], party: str) -> list[Edge]:
-    path: list[Edge] = []
-    while (edge := came[party]) is not None:
-        path.append(edge)
-        party = edge.waiter
-    return path[::-1]
-
-
-def _entered(circle: Cycle, path: list[Edge], party: str) -> tuple[Edge, ...]:
+def _entered(circle: Cycle, path: Chain, party: str) -> tuple[Edge, ...]:
     """A circle from where a way comes to it."""
     first = circle.parties.index(path[-1].on if path else party)
     return circle.edges[first:] + circle.edges[:first]

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from scrubjay.errors import KeeperGone, KeeperRefused, PodNotRunning
 from scrubjay.runner.tended import Tended
+from scrubjay.status.claims import SURE
 from scrubjay.tape.record import Json
 
-SURE = 0.7  # confidence with which it waits for a prompt: not only that it is quiet
 _ENTER_AFTER_S = 0.3  # programs that take a burst for a paste do not take an Enter in it for one
 _PASTE, _PASTE_END = "\x1b[200~", "\x1b[201~"
 _AUTHOR = "scrubjay"

@@ -13,6 +13,9 @@ WAITING: frozenset[State] = frozenset({"waiting"})
 IDLE: frozenset[State] = frozenset({"idle"})
 ANY: frozenset[State] = EXECUTING | WAITING | IDLE
 
+SURE = 0.7
+"""The confidence from which on others may act: it is more than that nothing says otherwise, or that it is quiet."""
+
 PERMISSION, QUESTION = "person:permission", "person:question"
 
 

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 
 from scrubjay.screen.engine import Effect
 from scrubjay.screen.glance import Glance
-from scrubjay.status.claims import ANY, EXECUTING, IDLE, PERMISSION, QUESTION, WAITING, Claim, Source, State
+from scrubjay.status.claims import ANY, EXECUTING, IDLE, PERMISSION, QUESTION, SURE, WAITING, Claim, Source, State
 from scrubjay.status.paste_mode import PasteMode
 from scrubjay.status.program_status import ProgramStatus, parse_report
 from scrubjay.status.rules import Meaning, Rules
 from scrubjay.status.screen_reading import ScreenReading
 from scrubjay.tape.typed import TypedLines
 
-SURE = 0.7  # confidence from which on it is more than that nothing says otherwise
 _FRAME_US = 10_000  # in which the rest of what is being drawn has arrived
 _LOOK_US = 100_000  # from one look at the screen to the next
 _CALM_LOOK_US = 400_000  # the same, where the agent itself says what it does

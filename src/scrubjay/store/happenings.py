@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, bindparam, or_, select
 
 from scrubjay.fleet.messages import Channel, Message
 from scrubjay.fleet.parties import PERSON, SCRUBJAY, Party, kind_of, session_party
-from scrubjay.fleet.process import OVER, describe_process
+from scrubjay.fleet.process import OVER, SURE, describe_process
 from scrubjay.fleet.waits import (
     REASON_MAX,
     Answered,
@@ -36,7 +36,6 @@ from scrubjay.store.status import Status
 from scrubjay.store.waits import begin_wait, end_wait, waits_about, waits_of
 from scrubjay.tape.record import Json
 
-SURE = 0.7  # confidence below which an agent may only be quiet for a moment
 _ASKED_WITHIN_US = 24 * 3600 * 1_000_000  # what was asked before that nobody waits for any more
 _ASKED_MAX = 20
 _TOLD = ("declared", "message")  # sources of waits that an agent knows of, and wants to hear the end of

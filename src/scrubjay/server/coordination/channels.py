@@ -14,13 +14,12 @@ from scrubjay.fleet.messages import (
     TEXT_MAX,
     Channel,
     Delivery,
-    Message,
     asks,
     check_text,
     mentioned,
     parse_channel_name,
 )
-from scrubjay.fleet.parties import Party
+from scrubjay.fleet.parties import Party, kind_of
 from scrubjay.fleet.typed_message import OWN_INBOX
 from scrubjay.ids import new_record_id
 from scrubjay.server.coordination.actors import Actor, View
@@ -364,7 +363,9 @@ class Channels:
         if post.reply_to is None:
             return mentions
         answered = messages.get_message(connection, channel.id, post.reply_to)
-        return [*mentions, answered.author] if answered is not None and _reads(answered) else mentions
+        if answered is None or kind_of(answered.author) not in ("pod", "agent"):  # who have an inbox
+            return mentions
+        return [*mentions, answered.author]
 
     def _describe(self, connection: Connection, channel: Channel, actor: Actor, view: View) -> Json:
         return _summary(channel, actor, store.members_of(connection, channel.id), view)
@@ -377,10 +378,6 @@ def _last_messages(connection: Connection, at_us: int | None) -> dict[str, tuple
         return last
     newest = {id_: messages.newest_messages(connection, id_, at_us=at_us, limit=1) for id_ in last}
     return {id_: (found[-1].seq, found[-1].wall_us) for id_, found in newest.items() if found}
-
-
-def _reads(message: Message) -> bool:
-    return not message.author.startswith("person:") and message.author != "scrubjay"
 
 
 def _may_see(channel: Channel, actor: Actor, members: Sequence[Party]) -> bool:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import cast
 
+from scrubjay.fleet.process import SURE
 from scrubjay.ids import PodId
 from scrubjay.server.coordination.turns import inputs_between
 from scrubjay.server.tower import KnownPod, Tower
@@ -14,7 +15,6 @@ from scrubjay.store.events import Event
 from scrubjay.tape.record import Json
 from scrubjay.tape.typed import TypedLines
 
-SURE = 0.7  # confidence with which a pod waits for a prompt: not only that it is quiet
 RESTED_S = 1.0  # for which it must have waited: some agents rest for a moment within a turn
 QUIET_S = 2.0  # after somebody's last key, before anything else is typed
 AUTHOR = "scrubjay:message"  # who types messages, as the tape names them
