@@ -10,7 +10,7 @@ import pytest
 _SOURCE = Path(__file__).parent.parent / "src" / "scrubjay"
 
 # Bytes go down this list, imports go up it.
-_MODULES = frozenset({"errors", "ids", "clock", "settings", "unix_sockets"})
+_MODULES = frozenset({"errors", "ids", "clock", "settings", "unix_sockets", "query"})
 _MAY_IMPORT: dict[str, frozenset[str]] = {
     "tape": _MODULES,
     "screen": _MODULES | {"tape"},
@@ -54,7 +54,7 @@ _PURE = (
     "replay/frame.py",
     "tape/typed.py",
     "replay/instants.py",
-    "replay/query.py",
+    "query.py",
     "replay/rows.py",
     "replay/exports/masking.py",
     "server/origins.py",

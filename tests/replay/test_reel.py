@@ -119,6 +119,13 @@ def test_what_cannot_be_understood_names_the_forms(reel: Reel) -> None:
     assert caught.value.hint
 
 
+def test_the_timeline_says_how_long_there_was_nobody_between_two_tapes(reel: Reel) -> None:
+    timeline = reel.timeline(60)
+
+    assert timeline.seams == (3 * SECOND,)
+    assert timeline.away == (HOUR - 3 * SECOND,)
+
+
 def test_the_timeline_shows_activity_marks_and_seams(tmp_path: Path) -> None:
     contents = [head(40, 5), output(SECOND, b"x" * 1000), output(60 * SECOND, b"y" * 10)]
     tape = record_tape(tmp_path / "pod", contents)

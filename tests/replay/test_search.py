@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from replay import index_writer
 from scrubjay.errors import BadQuery, IndexDiscarded, SearchUnavailable
-from scrubjay.replay.query import matches, parse_query
+from scrubjay.query import matches, parse_query
 from scrubjay.replay.rows import BLOCK_ROWS, Row
 from scrubjay.replay.search import Hit, Progress, SearchIndex, find_in
 

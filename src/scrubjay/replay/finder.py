@@ -16,7 +16,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 
-from scrubjay.replay.query import Query, expression, fold, matches, sieve
+from scrubjay.query import Query, expression, fold, matches, sieve
 from scrubjay.replay.rows import BLOCK_BITS, BLOCK_ROWS, BadBlock, Block
 
 KINDS = ("shown", "typed")

@@ -80,3 +80,4 @@ class Timeline:
     marks: tuple[Mark, ...]
     idle: tuple[Idle, ...]  #: those of five seconds or more
     seams: tuple[int, ...]  #: where one tape ends and the next begins
+    away: tuple[int | None, ...] = ()  #: how long there was nobody at each seam, in microseconds; None if unknown

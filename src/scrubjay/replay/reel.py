@@ -1,4 +1,4 @@
-"""The tapes of one pod name as one line of time, with the gaps between them left out.
+"""The tapes of one pod name or session as one line of time, with the gaps between them left out.
 
 A time on the reel is microseconds of recording since its first tape began. Not safe for threads.
 """
@@ -197,7 +197,14 @@ class Reel:
                 for begin, end in replay.idle()
             ),
             seams=tuple(self._starts[1:]),
+            away=tuple(self._away_before(number) for number in range(1, len(self._replays))),
         )
+
+    def _away_before(self, number: int) -> int | None:
+        """How long nothing was recorded before a tape; None if one of them does not know the time."""
+        ended, began = self._replays[number - 1], self._replays[number].wall_us(0)
+        left = ended.wall_us(ended.duration)
+        return max(0, began - left) if began is not None and left is not None else None
 
 
 def _spread(totals: list[float], count: int, start: int, stop: int, duration: int) -> None:

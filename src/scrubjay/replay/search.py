@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 from scrubjay.errors import IndexDiscarded, SearchUnavailable
+from scrubjay.query import TOKENIZER, Query, expression, parse_query, spread
 from scrubjay.replay.finder import KINDS, TAPE_BITS, Finder, Hit, Stretch, read_block, read_edge, row_id, row_ids
-from scrubjay.replay.query import TOKENIZER, Query, expression, parse_query, spread
 from scrubjay.replay.rows import BLOCK_BITS, BLOCK_ROWS, BadBlock, Block, encode_rows, pack, unpack
 
 __all__ = ["INDEX_NAME", "Hit", "Progress", "SearchIndex", "find_in"]

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrubjay.errors import BadQuery
-from scrubjay.replay.query import TOKENIZER, Query, Term, expression, fold, mark, matches, parse_query, sieve, spread
+from scrubjay.query import TOKENIZER, Query, Term, expression, fold, mark, matches, parse_query, sieve, spread
 
 
 def _terms(*terms: str) -> tuple[Term, ...]:
