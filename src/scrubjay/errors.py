@@ -25,12 +25,15 @@
     │   ├── GitMissing        there is no git here
     │   ├── GitFailed         git said no, with its own words
     │   ├── NoSuchBase        nothing in the repository has that name
+    │   ├── RepositoryGone    it is not where it was when a worktree was made of it
     │   └── RepositoryBusy    another pod's worktree is being made for too long
     ├── WorktreeError
     │   ├── NoSuchWorktree
     │   ├── BranchInUse       another worktree has the branch
     │   ├── WorktreeDirty     removing it would lose work
-    │   └── WorktreeMissing   its folder or repository is gone
+    │   ├── WorktreeMissing   its folder or repository is gone
+    │   ├── NoWorktree        the pod works in no worktree of its own
+    │   └── NoCheckpoint      nothing was kept of a worktree up to then
     ├── EngineUnavailable     the terminal engine does not start here
     ├── SearchUnavailable     the search index cannot be used
     │   └── IndexDiscarded    it was damaged; it will be made again
@@ -53,6 +56,19 @@
     │   ├── HandoffUnfit      nothing of the kind can become of a handoff now
     │   ├── ScopeMissing      no binding allows that
     │   └── NotForRole        something only agents do, or only people
+    ├── SessionError
+    │   ├── NoSuchSession
+    │   ├── AmbiguousSession
+    │   ├── NotInSession      whoever asks is in none
+    │   ├── LeaseHeld         somebody else has it
+    │   ├── Fenced            somebody writes who has it no longer
+    │   ├── SessionFinished
+    │   ├── SessionExpired    it was left alone for too long
+    │   ├── KeyReused         a key that stands for another memory
+    │   ├── SummaryUnfit      these memories cannot be summed up so
+    │   ├── SummaryStale      they are not what they were
+    │   ├── ClaimLost         somebody else makes that summary by now
+    │   └── NoSummariser      nobody makes summaries here
     └── PodError
         ├── NoSuchPod
         ├── AmbiguousPod
@@ -60,10 +76,12 @@
         ├── PodNotRunning
         ├── PodRunning
         ├── PodUnreachable    its runner is not connected
+        ├── RunnerTooOld      its runner does not know what it is asked for
         ├── ScreenUnavailable its live screen cannot be shown now
         ├── KeyboardHeld      somebody else types into it
         ├── NotHolder         typing without having taken the keyboard
         ├── StartFailed
+        ├── ResumeRefused     its work cannot go on as things are; nothing was changed
         ├── KeeperRefused     the keeper answered no
         └── KeeperGone        the keeper's connection ended without an answer
 
@@ -307,6 +325,17 @@ class NoSuchBase(GitError):
             )
 
 
+class RepositoryGone(GitError):
+    """A repository is not where it was when a worktree was made of it."""
+
+    def __init__(self, repository: str) -> None:
+        self.repository = repository
+        super().__init__(
+            f"the repository {repository} is gone, and with it what was kept of its worktrees",
+            hint="bring it back to where it was, and try again",
+        )
+
+
 class RepositoryBusy(GitError):
     """Somebody else changes the repository and does not come to an end."""
 
@@ -358,6 +387,36 @@ class WorktreeMissing(WorktreeError):
     def __init__(self, name: str, why: str) -> None:
         self.name, self.why = name, why
         super().__init__(f"worktree {name!r} cannot be looked at: {why}", hint="bring it back, or remove it with force")
+
+
+class NoWorktree(WorktreeError):
+    """The pod works in no worktree of its own, so that nothing is known of its files."""
+
+    def __init__(self, pod: str) -> None:
+        self.pod = pod
+        super().__init__(
+            f"pod {pod!r} has no worktree of its own",
+            hint="start pods with --repo: then what they change is kept, and can be compared and forked",
+        )
+
+
+class NoCheckpoint(WorktreeError):
+    """Nothing was kept of a pod's worktree up to an instant."""
+
+    def __init__(self, pod: str, *, first_at_us: int | None = None, asked: str = "") -> None:
+        self.pod, self.first_at_us = pod, first_at_us
+        if first_at_us is None:
+            super().__init__(
+                f"nothing was kept of the worktree of pod {pod!r}",
+                hint="'scrubjay up' keeps it whenever the agent is idle or waits, and at its end",
+            )
+            return
+        super().__init__(
+            f"nothing was kept of the worktree of pod {pod!r} up to {asked or 'then'}",
+            # Rounded up: whoever asks for what is said here must find it.
+            hint=f"the first is {-(-first_at_us // 100_000) / 10} s into its recording; "
+            f"'scrubjay checkpoints {pod}' lists all",
+        )
 
 
 class SearchUnavailable(ScrubjayError):
@@ -530,6 +589,10 @@ class PodUnreachable(PodError):
         )
 
 
+class RunnerTooOld(PodError):
+    """A runner does not know what it is asked for."""
+
+
 class KeyboardHeld(PodError):
     """Somebody else types into the pod."""
 
@@ -549,6 +612,14 @@ class NotHolder(PodError):
 
 class StartFailed(PodError):
     """The pod's program could not be started; nothing is left behind."""
+
+
+class ResumeRefused(PodError):
+    """The work of a pod cannot go on as things are; nothing was changed."""
+
+    def __init__(self, name: str, whys: tuple[str, ...], *, hint: str | None = None) -> None:
+        self.name, self.whys = name, whys
+        super().__init__(f"pod {name!r} cannot be resumed: {'; '.join(whys)}", hint=hint)
 
 
 class KeeperRefused(PodError):
@@ -646,3 +717,132 @@ class ScopeMissing(CoordinationError):
 
 class NotForRole(CoordinationError):
     """Something that only agents do, or only people."""
+
+
+class SessionError(ScrubjayError):
+    """Something about a session."""
+
+
+class NoSuchSession(SessionError):
+    """No session of theirs has that id."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        shown = raw if len(raw) <= 60 else raw[:60] + "…"
+        super().__init__(f"there is no session {shown!r}", hint="'scrubjay sessions' or list_sessions lists them")
+
+
+class LeaseHeld(SessionError):
+    """Somebody else has a session."""
+
+    def __init__(self, session: str, by: str, until_us: int | None = None, *, hint: str | None = None) -> None:
+        """``until_us`` is when it will be free if nothing is heard from them; None as long as they live."""
+        self.session, self.by, self.until_us = session, by, until_us
+        super().__init__(
+            f"session {session[:8]} is held by {by}",
+            hint=hint if hint is not None else "wait until it is let go; --takeover or takeover=true takes it over",
+        )
+
+
+class Fenced(SessionError):
+    """Somebody writes into a session that they have no longer."""
+
+    def __init__(self, session: str, by: str | None, epoch: int) -> None:
+        self.session, self.by, self.epoch = session, by, epoch
+        who = f"another connection ({by}) has it now" if by is not None else "you do not hold it any more"
+        super().__init__(
+            f"nothing was written into session {session[:8]}: {who}, and its epoch is {epoch}",
+            hint=f"resume_session(session_id={session!r}) asks for it again; takeover=true takes it",
+        )
+
+
+class SessionFinished(SessionError):
+    """Nothing is added to a session that is finished."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        super().__init__(
+            f"session {session[:8]} is finished",
+            hint=f"resume_session(session_id={session!r}, reopen=true) goes on with it",
+        )
+
+
+class KeyReused(SessionError):
+    """A key that stands for another memory."""
+
+    def __init__(self, key: str, seq: int) -> None:
+        self.key, self.seq = key, seq
+        super().__init__(
+            f"the idempotency key {key[:40]!r} was used for memory {seq}, which says something else",
+            hint="give each memory a key of its own, and the same only when you try again",
+        )
+
+
+class SessionExpired(SessionError):
+    """A session that was left alone for too long."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        super().__init__(
+            f"session {session[:8]} was left alone for too long",
+            hint=f"resume_session(session_id={session!r}, reopen=true) goes on with it",
+        )
+
+
+class SummaryUnfit(SessionError):
+    """A summary that does not go on where the last one has ended."""
+
+    def __init__(self, session: str, *, covered_to_seq: int, last_seq: int) -> None:
+        self.session, self.covered_to_seq, self.last_seq = session, covered_to_seq, last_seq
+        first = covered_to_seq + 1
+        before = ": each is in one summary, and those before it are" if covered_to_seq else ""
+        super().__init__(
+            f"the next summary of session {session[:8]} begins with memory {first}{before}",
+            hint=f"summarise from {first} to at most {last_seq}"
+            if last_seq >= first
+            else "there is nothing new to summarise; get_summary shows what there is",
+        )
+
+
+class SummaryStale(SessionError):
+    """A summary of memories that are not what they were when it was begun."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        super().__init__(f"the memories of session {session[:8]} have changed while they were summarised")
+
+
+class ClaimLost(SessionError):
+    """Whoever makes a summary was silent for too long, or it is not wanted any more."""
+
+    def __init__(self) -> None:
+        super().__init__("this summary is no longer yours to make: somebody else makes it, or it is there")
+
+
+class NoSummariser(SessionError):
+    """There is nobody who makes summaries."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no summariser is set",
+            hint="set summary_command or summary_url for the server, or let the agent write one with save_summary",
+        )
+
+
+class NotInSession(SessionError):
+    """Somebody asks for the session they are in, and are in none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "you are in no session yet", hint="add_memory begins one; list_sessions shows those you can resume"
+        )
+
+
+class AmbiguousSession(SessionError):
+    """Several sessions begin so."""
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+        super().__init__(
+            f"several sessions begin with {raw!r}", hint="give more of the id; 'scrubjay sessions' lists them"
+        )

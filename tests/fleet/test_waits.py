@@ -26,6 +26,7 @@ from scrubjay.fleet.waits import (
     Source,
     Spoke,
     State,
+    Stopped,
     Taken,
     Wait,
     WentOn,
@@ -82,6 +83,14 @@ _CASES: list[tuple[str, Wait, Happening, Outcome | None]] = [
     ("in a channel anybody may say something", _CHANNEL, Ended(_BOB, "exited 1"), None),
     ("a person does not exit", _PROMPT, Ended(_BOB, "exited 1"), None),
     *((f"the waiter of {wait.kind} has exited", wait, Ended(_ANN, "exited 1"), "abandoned") for wait in _EVERYTHING),
+    ("whom it waits for has stopped", _BOB_ITSELF, Stopped(_BOB, "exited 1"), "failed"),
+    ("whom it asked has stopped", _ANSWER, Stopped(_BOB, "exited 1"), "failed"),
+    ("whose prompt was shown has stopped", _PROMPT, Stopped(_ANN, "exited 1"), "abandoned"),
+    *(
+        (f"the waiter of {wait.kind} has stopped, and may be gone on with", wait, Stopped(_ANN, "exited 1"), None)
+        for wait in _EVERYTHING
+        if wait.source != "prompt"
+    ),
     ("it works again, and so did not wait for the answer", _GUESSED_ANSWER, WentOn(_ANN), "cancelled"),
     ("it works again, and so did not wait for it to be accepted", _ACCEPTANCE, WentOn(_ANN), "cancelled"),
     ("it works again, and said that it waits", _BOB_ITSELF, WentOn(_ANN), None),
@@ -215,6 +224,7 @@ _happenings: st.SearchStrategy[Happening] = st.one_of(
     st.builds(WentOn, _parties),
     st.builds(Attended, _parties, st.just(_POD)),
     st.builds(Ended, _parties, st.just("exited 1")),
+    st.builds(Stopped, _parties, st.just("exited 1")),
     st.builds(Spoke, _parties, _keys, _mentions, st.none() | _keys, st.none() | _parties),
     st.builds(Archived, _keys),
     st.builds(Offered, _parties, _keys, st.none() | _keys, st.none() | _parties),

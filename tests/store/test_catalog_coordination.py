@@ -31,7 +31,7 @@ from scrubjay.store.deadlocks import Deadlock, end_deadlock, found_deadlock, lis
 from scrubjay.store.events import Event, read_events
 from scrubjay.store.handoffs import accept_handoff, decline_handoff, list_handoffs, withdraw_handoff
 from scrubjay.store.messages import acknowledge, deliver
-from scrubjay.store.parties import end_of
+from scrubjay.store.parties import REVOKED, end_of
 from scrubjay.store.pods import get_pod
 from scrubjay.store.retiring import retire_channel
 from scrubjay.store.waits import end_wait, list_waits
@@ -445,8 +445,8 @@ def _assert_sound(fleet: _Fleet) -> None:
     assert len(set(same)) == len(same)
     open_channels = {channel.id for channel in list_channels(connection)}
     for wait in waits:
-        for party in (wait.waiter, wait.on):
-            assert party is None or end_of(connection, party) is None, "nobody who is gone waits or is waited for"
+        assert wait.on is None or end_of(connection, wait.on) is None, "nobody who is gone is waited for"
+        assert end_of(connection, wait.waiter) not in (REVOKED, "was deleted"), "nobody who will not come back waits"
         assert wait.kind != "channel" or wait.key in open_channels
         assert wait.waiter != wait.on
     for party in fleet.parties:

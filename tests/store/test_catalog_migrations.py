@@ -25,13 +25,17 @@ from scrubjay.store.sqlite_library import load_sqlite, writing_engine
 
 
 def _drift(connection: Connection) -> list[object]:
-    options = {"compare_type": True, "compare_server_default": True}
+    def is_ours(_item: object, name: str | None, kind: str, *_: object) -> bool:
+        # The full-text index keeps itself in tables of its own.
+        return kind != "table" or not str(name).startswith("memory_text")
+
+    options = {"compare_type": True, "compare_server_default": True, "include_object": is_ours}
     return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
 
 
 def test_an_empty_catalog_gets_exactly_the_tables_of_the_schema() -> None:
     with memory_catalog() as connection:
-        tables = set(inspect(connection).get_table_names())
+        tables = {name for name in inspect(connection).get_table_names() if not name.startswith("memory_text")}
 
         assert tables == {*metadata.tables, "alembic_version"}
         assert _drift(connection) == []

@@ -48,6 +48,7 @@ class Handoff:
     offered_us: int = 0
     since_us: int = 0  #: filled in by the catalog
     until_us: int | None = None
+    session: str | None = None  #: that whoever takes it has
 
     def is_for(self, party: Party) -> bool:
         """Whether somebody may take it."""

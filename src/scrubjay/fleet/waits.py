@@ -87,6 +87,14 @@ class WentOn:
 
 
 @dataclass(frozen=True, slots=True)
+class Stopped:
+    """The last pod of somebody has ended. Another may go on with its session, and with what that waits for."""
+
+    party: Party
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """An agent's pod has ended."""
 
@@ -156,16 +164,18 @@ class Attended:
     pod: PodId
 
 
-Happening = Finished | WentOn | Ended | Spoke | Archived | Offered | Taken | Refused | Answered | Attended
+Happening = Finished | WentOn | Stopped | Ended | Spoke | Archived | Offered | Taken | Refused | Answered | Attended
 Ending = tuple[Outcome, str]
 
 
 def ending_of(wait: Wait, happening: Happening) -> Ending | None:
     """How a happening ends an open wait, and why; None if it does not."""
     match happening:
-        case Ended(party, how):
+        case Stopped(party, how) | Ended(party, how):
             if party == wait.waiter:
-                return "abandoned", f"it {how}"
+                # A prompt is gone with its screen; all else is still waited for by whoever goes on.
+                over = isinstance(happening, Ended) or wait.source == "prompt"
+                return ("abandoned", f"it {how}") if over else None
             return ("failed", f"{how}, and will not do it any more") if party == wait.on else None
         case WentOn(party):
             return ("cancelled", "it went on") if wait.source == "inferred" and party == wait.waiter else None

@@ -13,7 +13,8 @@ T = TypeVar("T")
 Body = Callable[[Connection], T]
 """What is done in one transaction: plain SQLAlchemy Core that every engine understands.
 
-It may run on any thread, commits nothing itself, and leaves the connection behind when it returns.
+It may run on any thread, in the context of whoever asked for it. It commits nothing itself, and leaves the connection
+behind when it returns.
 """
 OnEvents = Callable[[list[Event]], None]
 """Told of the events of each commit, in the order of their numbers, each exactly once and none left out."""

@@ -25,6 +25,7 @@ _FACTS = Facts(_TABLE, "id")
 _COLUMNS: tuple[ColumnElement[object], ...] = (
     *(_HANDOFF.id, _HANDOFF.offered_by, _HANDOFF.note, _HANDOFF.recipient, _HANDOFF.key, _HANDOFF.files),
     *(_HANDOFF.revision, _HANDOFF.state, _HANDOFF.takers, _HANDOFF.offered_us, _HANDOFF.since_us, _HANDOFF.until_us),
+    _HANDOFF.session,
 )
 _OPEN = _HANDOFF.until_event.is_(None)
 _ALL = TimedQuery(
@@ -126,6 +127,7 @@ def _keep(connection: Connection, kind: str, handoff: Handoff, *, by: Party, wal
         "offered_by_name": name_of(connection, handoff.offered_by),
         "recipient": handoff.recipient,
         "key": handoff.key,
+        "session": handoff.session,
         "by": by,
         "by_name": name_of(connection, by),
         "state": handoff.state,
@@ -145,6 +147,7 @@ def _keep(connection: Connection, kind: str, handoff: Handoff, *, by: Party, wal
         "state": handoff.state,
         "takers": list(handoff.takers),
         "offered_us": offered_us,
+        "session": handoff.session,
     }
     _FACTS.open(connection, event, row)
     return replace(handoff, offered_us=offered_us, since_us=event.wall_us)

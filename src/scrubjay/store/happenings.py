@@ -16,12 +16,12 @@ from scrubjay.fleet.waits import (
     REASON_MAX,
     Answered,
     Attended,
-    Ended,
     Finished,
     Happening,
     Kind,
     Source,
     Spoke,
+    Stopped,
     Wait,
     WentOn,
     ending_of,
@@ -155,7 +155,7 @@ def _follow_end(
 ) -> None:
     if end_of(connection, party) is not None:
         how = describe_process(after.process, after.reason, after.exit_status)
-        happen(connection, Ended(party, how), wall_us=wall_us)
+        happen(connection, Stopped(party, how), wall_us=wall_us)
     elif _prompt(before) is not None:  # the party goes on elsewhere, but nobody can answer this any more
         happen(connection, Attended(party, pod), wall_us=wall_us)
 

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from scrubjay.fleet.messages import Channel
 from scrubjay.fleet.parties import Party, agent_party, session_party
-from scrubjay.fleet.waits import Archived, Attended, Ended
+from scrubjay.fleet.waits import Archived, Attended, Ended, Stopped
 from scrubjay.ids import PodId
 from scrubjay.store import schema
 from scrubjay.store.bindings import bindings_of, unbind
@@ -22,15 +22,18 @@ _LEFT = select(_POD.id).where(_POD.session == bindparam("of"), _POD.until_event.
 def retire_pod(connection: Connection, pod: PodId, *, wall_us: int) -> None:
     """End the waits, bindings and memberships of a pod that was removed, unless its session goes on in another.
 
-    Where only pods that have ended are left of the session, it can still be gone on with: then only its waits end.
+    Where only pods that have ended are left of the session, it can still be gone on with.
     """
     session = connection.execute(_SESSION, {"of": pod}).scalar_one_or_none()
     if session is None:
         return
     party = session_party(session)
-    end = end_of(connection, party)
-    happen(connection, Attended(party, pod) if end is None else Ended(party, end), wall_us=wall_us)
-    if connection.execute(_LEFT, {"of": session}).first() is not None:
+    end, left = end_of(connection, party), connection.execute(_LEFT, {"of": session}).first() is not None
+    if end is None:
+        happen(connection, Attended(party, pod), wall_us=wall_us)
+    else:
+        happen(connection, Stopped(party, end) if left else Ended(party, end), wall_us=wall_us)
+    if left:
         return
     _part(connection, party, "its pod was deleted", wall_us=wall_us)
 

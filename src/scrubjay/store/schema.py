@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     CheckConstraint,
@@ -24,6 +25,7 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.event import listen
 from sqlalchemy.schema import SchemaItem
 
 from scrubjay.store.columns import AnyJson, AnyText, Micros, Number, Words
@@ -345,6 +347,7 @@ handoff = Table(
     Column("state", Text, nullable=False),
     Column("takers", AnyJson, nullable=False),
     Column("offered_us", Micros, nullable=False),
+    Column("session", Text),
     *_interval(),
 )
 """An output that is offered. One that is over stays open, and says so."""
@@ -394,3 +397,134 @@ wire_session = Table(
 )
 """The protocol sessions of older MCP clients, which do not notice that the server was started again."""
 Index(None, wire_session.c.seen_us)
+
+session = Table(
+    "session",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("owner", AnyText, nullable=False),
+    Column("name", AnyText),
+    Column("agent", AnyText),
+    Column("origin", AnyJson, nullable=False),
+    Column("created_us", Micros, nullable=False),
+    Column("used_us", Micros, nullable=False),
+    Column("last_seq", Integer, nullable=False),
+    Column("covered_to_seq", Integer, nullable=False),
+)
+"""A thread of work. ``last_seq`` is the number of its last memory, ``covered_to_seq`` of the last in a summary."""
+Index(None, session.c.owner, session.c.used_us)
+Index(None, session.c.used_us)
+_uncovered = session.c.last_seq > session.c.covered_to_seq
+Index("ix_session_uncovered", session.c.id, sqlite_where=_uncovered, postgresql_where=_uncovered)
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("session", Text, ForeignKey(session.c.id), primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("holder", AnyText),
+    Column("held_by", AnyText),
+    Column("why", AnyText),
+    *_interval(),
+)
+"""Who has a session, or that nobody has. Each grant raises the epoch."""
+_one_open(lease.c.session)
+Index(None, lease.c.holder)
+Index(None, lease.c.state, lease.c.until_event)
+
+attachment = Table(
+    "attachment",
+    metadata,
+    Column("holder", AnyText, primary_key=True),
+    Column("session", Text, ForeignKey(session.c.id), nullable=False),
+    Column("parameter", AnyText),
+    Column("requested", AnyText),
+    Column("reason", Text),
+    Column("warning", AnyText),
+    Column("wall_us", Micros, nullable=False),
+)
+"""Which session a connection is in, whatever it is made with: that ``parameter`` is settled. With what it had asked for
+instead and was refused."""
+Index(None, attachment.c.wall_us)
+Index(None, attachment.c.session)
+
+memory = Table(
+    "memory",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=False),
+    Column("session", Text, ForeignKey(session.c.id), nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("key", AnyText),
+    Column("prompt", AnyText, nullable=False),
+    Column("thought", AnyText, nullable=False),
+    Column("response", AnyText, nullable=False),
+    Column("model", AnyText),
+    Column("tools", AnyJson, nullable=False),
+    Column("tokens", BigInteger),
+    Column("agent", AnyText),
+    Column("epoch", BigInteger, nullable=False),
+    Column("pod", Text),
+    Column("tape_at", BigInteger),
+    Column("tape_offset", BigInteger),
+    Column("wall_us", Micros, nullable=False),
+)
+"""A turn of a session. ``number`` is that of the event it was written down with; ``seq`` counts up from 1, without a
+gap. ``memory_text`` beside it is the full-text index, which each engine has in its own way."""
+Index("uq_memory_session_seq", memory.c.session, memory.c.seq, unique=True)
+Index("uq_memory_session_key", memory.c.session, memory.c.key, unique=True)
+Index(None, memory.c.wall_us)
+listen(
+    memory,
+    "after_create",
+    DDL(
+        "CREATE VIRTUAL TABLE memory_text USING fts5("
+        "tags, text, content='', columnsize=0, tokenize=\"unicode61 remove_diacritics 2\")"
+    ).execute_if(dialect="sqlite"),
+)
+
+summary = Table(
+    "summary",
+    metadata,
+    Column("session", Text, ForeignKey(session.c.id), primary_key=True),
+    Column("to_seq", Integer, primary_key=True, autoincrement=False),
+    Column("from_seq", Integer, nullable=False),
+    Column("input_hash", Text, nullable=False),
+    Column("text", AnyText, nullable=False),
+    Column("made_by", AnyText, nullable=False),
+    Column("model", AnyText),
+    Column("wall_us", Micros, nullable=False),
+)
+"""What a range of memories comes to. Ranges of a session follow one another and do not overlap."""
+
+summary_job = Table(
+    "summary_job",
+    metadata,
+    Column("session", Text, ForeignKey(session.c.id), primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("from_seq", Integer, nullable=False),
+    Column("to_seq", Integer, nullable=False),
+    Column("asked", Boolean, nullable=False),
+    Column("not_before_us", Micros, nullable=False),
+    Column("token", AnyText),
+    Column("claimed_until_us", Micros),
+    Column("part_to_seq", Integer),
+    Column("input_hash", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("error", AnyText),
+    Column("wall_us", Micros, nullable=False),
+)
+"""At most one of a session: pending, running with a token, or failed for good. While it runs, the part of its range up
+to ``part_to_seq`` is summarised."""
+Index(None, summary_job.c.state, summary_job.c.not_before_us)
+
+capture = Table(
+    "capture",
+    metadata,
+    Column("pod", Text, primary_key=True),
+    Column("offset", BigInteger, nullable=False),
+    Column("underway", AnyJson, nullable=False),
+    Column("done", Boolean, nullable=False),
+)
+"""How far a tape was looked through for turns that its agent's hooks have told of, and what had not ended there."""

@@ -10,7 +10,9 @@ import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar, cast
@@ -90,14 +92,16 @@ class SqliteDatabase:
             self._vacancies.release()
             raise self._closed()
         future: asyncio.Future[object] = self._loop.create_future()
-        self._writer.accept(Job(body, future))
+        # On the writer's thread it is still part of the request it is done for.
+        self._writer.accept(Job(partial(copy_context().run, body), future))
         return cast(T, await future)
 
     async def read(self, body: Body[T]) -> T:
         """Run on a snapshot that does not change meanwhile, and holds every write that has returned."""
         if self._closing is not None:
             raise self._closed()
-        return await self._loop.run_in_executor(self._readers, self._read, body)
+        context = copy_context()
+        return await self._loop.run_in_executor(self._readers, lambda: context.run(self._read, body))
 
     async def close(self) -> None:
         """Finish what was accepted, then let go."""

@@ -20,6 +20,7 @@ from scrubjay.fleet.waits import (
     Outcome,
     Refused,
     Spoke,
+    Stopped,
     Taken,
     Wait,
     WentOn,
@@ -127,7 +128,7 @@ def end_wait(connection: Connection, wait: Wait, outcome: Outcome, detail: str, 
 def waits_about(connection: Connection, happening: Happening) -> list[Wait]:
     """The open waits that a happening may end, oldest first."""
     match happening:
-        case Ended(party):
+        case Stopped(party) | Ended(party):
             found = connection.execute(_ABOUT_EITHER, {"of": party})
         case WentOn(party) | Attended(party, _):
             found = connection.execute(_OF, {"of": party})

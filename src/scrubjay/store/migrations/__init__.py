@@ -13,7 +13,7 @@ from sqlalchemy import column as sql_column
 
 from scrubjay.errors import CatalogTooNew
 
-HEAD = "0005"
+HEAD = "0006"
 
 _VERSION = table("alembic_version", sql_column("version_num"))
 
