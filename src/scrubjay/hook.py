@@ -20,11 +20,13 @@ GIVE_UP_S = 1.0
 INPUT_MAX_BYTES = 16 << 20  # what a tool is about to write comes along
 MESSAGE_MAX = 4096  # characters. The keeper hides secrets before it cuts more off, so none is cut in half
 TEXT_MAX = 512
+SAID_MAX_BYTES = 128 << 10  # of a prompt or an answer; the keeper keeps half of it, for the same reason
 WORD_MAX = 128  # of a source, and of the id of a conversation
 FOLDER_VARIABLE = "SCRUBJAY_POD_FOLDER"  # as keeper.environment sets it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
     Json = dict[str, object]
@@ -38,7 +40,11 @@ _FIELDS = {
     "error": ("error", "error_type"),
     "conversation": ("session_id", "sessionId", "sessionID", "thread-id", "conversation"),
     "transcript": ("transcript_path", "transcriptPath"),
+    "turn": ("prompt_id", "turn_id"),
+    "model": ("model",),
 }
+# What a person and an agent say to one another: in which event, by which name, and what it is.
+_SAID = {"UserPromptSubmit": ("prompt", "prompt"), "Stop": ("last_assistant_message", "response")}
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -62,17 +68,19 @@ def report(folder: str, source: str, told: Json) -> None:
     try:
         keeper.settimeout(GIVE_UP_S)
         # Through the descriptor, because a socket's path may be no longer than 107 bytes.
-        keeper.connect(f"/proc/self/fd/{directory}/keeper.sock")
+        _patiently(lambda: keeper.connect(f"/proc/self/fd/{directory}/keeper.sock"), until)
         number = _take_number(directory, source, event.get("conversation"), until)
+        said = find_said(told, event["event"])
+        meta: Json = {"do": "event", "source": source, "seq": number, **event}
         # Not waiting for an answer, which would wait for the disk: what is sent arrives though we are gone by then.
-        keeper.sendall(_frame({"do": "event", "source": source, "seq": number, **event}))
+        keeper.sendall(_frame(meta) if said is None else _frame(meta | {"says": said[0]}, said[1]))
     finally:
         keeper.close()
         os.close(directory)
 
 
 def summarise(told: Json) -> Json:
-    """What of an agent's own words is worth keeping: names, kinds and ids; not what it works on."""
+    """What of an agent's report is worth keeping besides what was said: names, kinds and ids; not what it works on."""
     found: Json = {}
     for name, aliases in _FIELDS.items():
         value = next((told[alias] for alias in aliases if told.get(alias)), None)
@@ -82,9 +90,19 @@ def summarise(told: Json) -> Json:
             found[name] = value[: MESSAGE_MAX if name in ("message", "error") else TEXT_MAX]
     if told.get("is_interrupt") is True:
         found["kind"] = "interrupt"
-    if not _is_word(found.get("conversation")) or told.get("agent_id"):  # that of a subagent is not the agent's
-        found.pop("conversation", None)
+    for name in ("conversation", "turn"):
+        if not _is_word(found.get(name)) or told.get("agent_id"):  # those of a subagent are not the agent's
+            found.pop(name, None)
     return found
+
+
+def find_said(told: Json, event: object) -> tuple[str, bytes] | None:
+    """The prompt or the answer that an event comes with, and which of them it is; not what a subagent says."""
+    name, what = _SAID.get(str(event), ("", ""))
+    text = told.get(name)
+    if not isinstance(text, str) or not text.strip() or told.get("agent_id"):
+        return None
+    return what, text[:SAID_MAX_BYTES].encode("utf-8", "replace")[:SAID_MAX_BYTES]
 
 
 def _described(value: Json) -> object:
@@ -137,7 +155,7 @@ def _take_number(directory: int, source: str, conversation: object, until: float
     """The next number of this source. What is said of the conversation is kept in the same order."""
     counter = os.open(f"hook-{source}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600, dir_fd=directory)
     try:
-        _lock(counter, until)
+        _patiently(lambda: fcntl.flock(counter, fcntl.LOCK_EX | fcntl.LOCK_NB), until)
         number = int(os.pread(counter, 32, 0) or b"0") + 1
         os.pwrite(counter, b"%d" % number, 0)
         if conversation is not None:
@@ -147,10 +165,11 @@ def _take_number(directory: int, source: str, conversation: object, until: float
         os.close(counter)
 
 
-def _lock(counter: int, until: float) -> None:
+def _patiently(step: Callable[[], object], until: float) -> None:
+    """Do something that others may be in the way of: whoever holds the lock, or as many as a keeper lets wait."""
     while True:
         try:
-            fcntl.flock(counter, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            step()
             return
         except BlockingIOError:
             if time.monotonic() > until:
@@ -173,10 +192,10 @@ def _keep_conversation(directory: int, conversation: object) -> None:
     os.replace("conversation.json.new", "conversation.json", src_dir_fd=directory, dst_dir_fd=directory)
 
 
-def _frame(meta: Json) -> bytes:
+def _frame(meta: Json, tail: bytes = b"") -> bytes:
     """A request, as docs/keeper-protocol.md says."""
     head = json.dumps(meta).encode()
-    return (2 + len(head)).to_bytes(4, "little") + len(head).to_bytes(2, "little") + head
+    return (2 + len(head) + len(tail)).to_bytes(4, "little") + len(head).to_bytes(2, "little") + head + tail
 
 
 if __name__ == "__main__":

@@ -223,6 +223,73 @@ def test_secrets_are_masked_before_anything_is_cut_off(fleet: Fleet) -> None:
     assert secret not in "".join(path.read_text("latin-1") for path in member.pod.folder.rglob("*") if path.is_file())
 
 
+# What is said.
+
+
+def test_prompts_and_answers_are_on_the_tape_with_the_turn_they_are_of(fleet: Fleet) -> None:
+    member = fleet.start("m", "cat")
+
+    _report(member, {"hook_event_name": "UserPromptSubmit", "prompt_id": _ID, "prompt": "good day\n\tto you \u2764"})
+    _report(member, {"hook_event_name": "Stop", "turn_id": "t-1", "model": "m-1", "last_assistant_message": "And you."})
+
+    assert _await_events(member, 2) == [
+        {
+            "event": "UserPromptSubmit",
+            "source": "claude",
+            "seq": 1,
+            "turn": _ID,
+            "prompt": "good day\n\tto you \u2764",
+        },
+        {"event": "Stop", "source": "claude", "seq": 2, "turn": "t-1", "model": "m-1", "response": "And you."},
+    ]
+
+
+@pytest.mark.parametrize("character", ["x", "\u2764", "\U0001f600", '"', "\x01", "\ud800"])
+def test_what_is_too_long_is_cut_and_says_so(fleet: Fleet, character: str) -> None:
+    member = fleet.start("m", "cat")
+
+    _report(member, {"hook_event_name": "UserPromptSubmit", "prompt": "begin " + character * 300_000})
+    _report(member, {"hook_event_name": "Stop", "last_assistant_message": "yes", "transcript_path": "/a\udcff"})
+
+    prompt = str(_await_events(member, 2)[0]["prompt"])
+    assert prompt.startswith("begin ")
+    assert len(prompt.encode()) <= events.SAID_MAX_BYTES
+    assert prompt.endswith(events.CUT) or character == "\x01"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"hook_event_name": "Stop", "last_assistant_message": "of a subagent", "agent_id": "a1", "prompt_id": "p"},
+        {"hook_event_name": "SubagentStop", "last_assistant_message": "of a subagent"},
+        {"hook_event_name": "PreToolUse", "prompt": "x", "last_assistant_message": "y"},
+        {"hook_event_name": "UserPromptSubmit", "prompt": "  ", "last_assistant_message": "y"},
+        {"hook_event_name": "UserPromptSubmit", "prompt": {"text": "x"}},
+        {"hook_event_name": "Stop", "last_assistant_message": None},
+    ],
+)
+def test_what_is_not_said_between_person_and_agent_is_not_kept(told: Json) -> None:
+    assert hook.find_said(told, told["hook_event_name"]) is None
+    assert "turn" not in hook.summarise(told)
+
+
+def test_secrets_in_what_is_said_are_masked_before_it_is_cut(fleet: Fleet) -> None:
+    secret = "sk-ant-" + "Q7w9" * 12
+    fleet.settings |= {"MY_API_KEY": secret}
+    member = fleet.start("m", "cat")
+    straddling = "x" * (events.SAID_MAX_BYTES - len(events.CUT.encode()) - 20)
+
+    _report(member, {"hook_event_name": "UserPromptSubmit", "prompt": f"use {secret}, please"})
+    _report(member, {"hook_event_name": "Stop", "last_assistant_message": f"{straddling}{secret}{'y' * 1000}"})
+
+    first, second = _await_events(member, 2)
+    assert str(first["prompt"]).startswith("use ")
+    assert str(first["prompt"]).endswith(", please")
+    assert str(second["response"]).startswith(straddling)
+    assert "Q7w9" not in json.dumps([first, second])
+    assert secret not in "".join(path.read_text("latin-1") for path in member.pod.folder.rglob("*") if path.is_file())
+
+
 # The conversation.
 
 
@@ -290,6 +357,9 @@ def test_a_report_that_comes_twice_is_recorded_once(fleet: Fleet) -> None:
         {"message": ["x"]},
         {"message": "x" * 5000},
         {"tool": {"name": "x"}},
+        {"says": "thought"},
+        {"says": ["prompt"]},
+        {"turn": 7},
     ],
 )
 def test_a_report_that_is_none_is_refused(bad: Json, fleet: Fleet) -> None:
@@ -320,6 +390,18 @@ def test_what_a_report_cannot_say_is_not_recorded() -> None:
     assert kept == {"event": "x", "source": "a", "seq": 1, "kind": "k"}
 
 
+def test_what_is_said_comes_beside_the_report_and_has_a_bound() -> None:
+    reports = HookEvents(str)
+    said: Json = {"source": "a", "seq": 1, "event": "x", "says": "prompt"}
+
+    with pytest.raises(BadEvent):
+        reports.take(said, b"x" * (events.SAID_GIVEN_MAX_BYTES + 1))
+    kept = reports.take(said, b"caf\xc3\xa9 \xff\x1b[1m")
+
+    assert kept == {"event": "x", "source": "a", "seq": 1, "prompt": "caf\xe9 \ufffd[1m"}
+    assert hook.SAID_MAX_BYTES == events.SAID_GIVEN_MAX_BYTES
+
+
 def test_hook_and_keeper_agree_on_where_the_pod_is() -> None:
     assert hook.FOLDER_VARIABLE == environment.FOLDER_VARIABLE
 
@@ -345,7 +427,10 @@ def test_a_hook_costs_an_agent_little(fleet: Fleet, tmp_path: Path, capsys: pyte
     inside = measure([*_HOOK, "claude"], member.pod.folder)
     outside = measure([*_HOOK, "claude"], None)
     typed = measure([str(_SCRUBJAY), "hook", "claude"], member.pod.folder)
+    told = {"hook_event_name": "Stop", "session_id": _ID, "last_assistant_message": "x" * 200_000}
+    said = measure([*_HOOK, "claude"], member.pod.folder)
 
     with capsys.disabled():
         print(f"\na hook takes {inside:.0f} ms in a pod, {outside:.0f} ms outside; 'scrubjay hook' {typed:.0f} ms")
-    assert inside < 200  # 30 on an idle machine
+        print(f"with a long answer {said:.0f} ms")
+    assert max(inside, said) < 200  # 30 on an idle machine

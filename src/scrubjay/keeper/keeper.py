@@ -396,7 +396,7 @@ class Keeper:
                         raise Refused("the tape is closed")
                     self._recorder.note(Kind.MARK, label=_text(meta, "label"), author=_text(meta, "author"))
                 case "event":
-                    self._note_event(meta)
+                    self._note_event(meta, tail)
                 case "stop":
                     epoch = self._fence(meta)
                     self._stop(_text(meta, "author"), _whole(meta, "grace_ms") / 1000, epoch)
@@ -413,13 +413,13 @@ class Keeper:
             offset = self._recorder.writer.offset
             self._recorder.when_synced(lambda: client.answer({"re": number, "ok": True, "offset": offset}))
 
-    def _note_event(self, meta: Meta) -> None:
+    def _note_event(self, meta: Meta, said: bytes) -> None:
         if self._recorder.ended:
             raise Refused("the tape is closed")
         if self._recorder.writer.full:
             raise Refused("the disk is behind")  # what waits for it must have a bound
         try:
-            fields = self._hook_events.take(meta)
+            fields = self._hook_events.take(meta, said)
         except BadEvent as error:
             raise Refused(str(error)) from error
         if fields is not None:

@@ -7,6 +7,7 @@ agent's process group reaches. As a child subreaper the keeper becomes the paren
 from __future__ import annotations
 
 import os
+import signal
 
 _PR_SET_CHILD_SUBREAPER = 36
 _COMMAND_MAX_BYTES = 300
@@ -82,6 +83,19 @@ def command_of(pid: int) -> str:
     except OSError:
         return "?"
     return b" ".join(words).decode("utf-8", "replace") or "?"
+
+
+def is_dying(pid: int) -> bool:
+    """Whether a process has ended or is bound to: it was killed, or is being taken apart, which may take a while."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            if not file.read(1):
+                return True
+        with open(f"/proc/{pid}/status") as file:
+            pending = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd:", "ShdPnd:"))]
+    except OSError:
+        return True
+    return any(mask & (1 << signal.SIGKILL - 1) for mask in pending)
 
 
 def session_of(pid: int) -> int | None:

@@ -11,3 +11,8 @@ def veil(width: int) -> str:
         if len(mark) <= width:
             return mark + "*" * (width - len(mark))
     return "*" * width
+
+
+def is_veiled(text: str) -> bool:
+    """Whether a secret was hidden in it."""
+    return any(mark in text for mark in _MARKS)
