@@ -27,7 +27,7 @@ from scrubjay.wire.messages import Start
 
 _URL = "http://127.0.0.1:8477/mcp"
 _TOKEN = "sjt_abcdefghijkl_" + "m" * 52
-_ASKED = {"send_input", "answer_binding"}
+_ASKED = {"send_input", "answer_binding", "resume_pod"}
 _PAGE = (Path(__file__).parent.parent.parent / "docs" / "agents.md").read_text()
 
 

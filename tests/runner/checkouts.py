@@ -45,7 +45,14 @@ class Checkouts:
     def git(self, *words: str, cwd: Path, check: bool = True) -> str:
         """What git answers a person."""
         done = subprocess.run(
-            ["git", *words], cwd=cwd, env=self.environ, capture_output=True, text=True, check=False, timeout=60
+            ["git", *words],
+            cwd=cwd,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=False,
+            timeout=60,
         )
         assert not check or done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout.strip()

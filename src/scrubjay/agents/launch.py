@@ -42,7 +42,7 @@ def launch_agent(
 ) -> Launch:
     """Start an agent by its name: a new conversation, unless the arguments say which."""
     start = manifest.start
-    if _begins_no_conversation(manifest, arguments):
+    if begins_no_conversation(manifest, arguments):
         if prompt is not None:
             what = f"{manifest.program} {arguments[0]}"
             raise BadInput(f"{what} takes no first prompt", hint="leave --prompt out, or what is after --")
@@ -61,7 +61,7 @@ def resume_agent(
     """Go on with a conversation; the arguments are those it was begun with."""
     if manifest.resume is None:
         raise BadInput(f"{manifest.title} cannot go on with a conversation", hint="start it anew")
-    arguments = () if _begins_no_conversation(manifest, arguments) else _without_given(manifest, arguments)
+    arguments = () if begins_no_conversation(manifest, arguments) else without_conversation(manifest, arguments)
     typed = prompt is not None and manifest.resume.prompt_when == "ready"
     return _launch(
         manifest, place, manifest.resume.arguments, arguments, prompt, typed=typed, conversation=conversation
@@ -71,7 +71,7 @@ def resume_agent(
 def launch_command(manifest: Manifest, place: Place, argv: tuple[str, ...]) -> Launch:
     """Start what a person typed, which is this agent: as it is, but for what makes the agent report to us."""
     program, arguments = argv[0], argv[1:]
-    if _begins_no_conversation(manifest, arguments):
+    if begins_no_conversation(manifest, arguments):
         return Launch(argv, manifest.name, arguments)
     expand = _Expansion(place, manifest)
     added = expand.registrations
@@ -118,7 +118,8 @@ def _launch(
     )
 
 
-def _begins_no_conversation(manifest: Manifest, arguments: tuple[str, ...]) -> bool:
+def begins_no_conversation(manifest: Manifest, arguments: tuple[str, ...]) -> bool:
+    """Whether these arguments ask the agent for something else."""
     return bool(arguments) and arguments[0] in manifest.start.other_commands
 
 
@@ -131,7 +132,7 @@ def _gives(manifest: Manifest, word: str) -> bool:
     return name in manifest.conversation.given_by
 
 
-def _without_given(manifest: Manifest, arguments: tuple[str, ...]) -> tuple[str, ...]:
+def without_conversation(manifest: Manifest, arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Arguments without those that say which conversation it is, and without what belongs to these."""
     kept: list[str] = []
     dropping = False

@@ -44,6 +44,9 @@ class ConversationRules:
 
     known: Known = "never"
     given_by: frozenset[str] = frozenset()  #: arguments by which a person says themselves which conversation it is
+    files: tuple[str, ...] = ()  #: patterns of files that hold one conversation each
+    inside: tuple[str, ...] = ()  #: patterns of files that hold many, each with its id in it
+    live: str | None = None  #: a pattern of files, one for each process of the agent that says which it has open
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,9 @@ def parse_manifest(name: str, values: Mapping[str, object], source: str) -> Mani
         conversation=ConversationRules(
             known=conversation.choice("known", get_args(Known), default="never"),
             given_by=frozenset(conversation.words("given_by")),
+            files=conversation.words("files"),
+            inside=conversation.words("inside"),
+            live=conversation.text("live"),
         ),
         resume=_parse_resume(top, start),
         hooks=_parse_registration(top, "hooks"),
@@ -189,6 +195,13 @@ def _check_sense(manifest: Manifest, top: _Table) -> None:
         raise top.bad("start.prompt", "and prompt_when: a prompt that is typed is no argument", hint="remove one")
     if start.conversation is not None and manifest.conversation.known != "chosen":
         raise top.bad("conversation.known", "does not say that its id is chosen", hint='write known = "chosen"')
+    for pattern in manifest.conversation.files:
+        if "{conversation}" not in pattern:
+            raise top.bad(
+                "conversation.files",
+                f"has {pattern!r}, which is the same for all conversations",
+                hint="write {conversation} into it, or use inside",
+            )
     if manifest.conversation.known == "chosen" and start.conversation is None:
         raise top.bad(
             "start.conversation", "is missing", hint='write conversation = ["--session-id", "{conversation}"]'

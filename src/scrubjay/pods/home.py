@@ -9,11 +9,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scrubjay.errors import AmbiguousPod, HomeUnusable, NameTaken, NoSuchPod, PodRunning
-from scrubjay.ids import PodId, PodName
+from scrubjay.errors import AmbiguousPod, HomeUnusable, LeaseHeld, NameTaken, NoSuchPod, PodRunning
+from scrubjay.ids import PodId, PodName, SessionId
 from scrubjay.pods.pod import Observation, Pod, read_pod
 
 _REMOVED = ".removed"
+_SESSION_PREFIX_MIN = 4  # characters: of a pod's id or name fewer will do, and a session is meant after these
 _OBSERVERS = 16  # keepers asked at once, so that a few that do not answer hold nobody up
 
 
@@ -50,7 +51,7 @@ class Home:
             return list(zip(pods, observers.map(Pod.observe, pods), strict=True))
 
     def find(self, raw: str) -> Pod:
-        """The pod with that name or id, or the only one whose name or id begins so.
+        """The pod with that name or id, or the only one whose name or id begins so; or the newest of a session.
 
         A name may have been used again and again: then it is the running one, else the newest.
         """
@@ -66,7 +67,20 @@ class Home:
                 return (alive or wanted)[-1]
             if names:
                 raise AmbiguousPod(raw, sorted(names))
-        raise NoSuchPod(raw)
+        return self._find_by_session(raw, pods)
+
+    def _find_by_session(self, raw: str, pods: list[Pod]) -> Pod:
+        wanted = [pod for pod in pods if pod.session.startswith(raw)] if len(raw) >= _SESSION_PREFIX_MIN else []
+        sessions = {pod.session for pod in wanted}
+        if len(sessions) > 1:
+            raise AmbiguousPod(raw, sorted(f"session {session[:8]}" for session in sessions))
+        if not wanted:
+            raise NoSuchPod(raw)
+        return ([pod for pod in wanted if pod.alive] or wanted)[-1]
+
+    def of_session(self, session: SessionId) -> list[Pod]:
+        """All pods of a session, oldest first."""
+        return [pod for pod in self.pods() if pod.session == session]
 
     def living_names(self) -> dict[PodName, Pod]:
         """The names that are taken."""
@@ -77,6 +91,16 @@ class Home:
         holder = self.living_names().get(name)
         if holder is not None:
             raise NameTaken(name, holder.id)
+
+    def require_unheld(self, session: SessionId, conversation: str | None = None) -> None:
+        """LeaseHeld if a running pod has the session, or the same conversation in another one."""
+        for pod in self.pods():
+            if pod.session == session and pod.alive:
+                hint = f"join it with 'scrubjay attach {pod.name}', or take it over with --takeover"
+                raise LeaseHeld(session, f"running pod {pod.name!r} ({pod.id[:8]})", hint=hint)
+            if conversation is not None and pod.alive and pod.conversation == conversation:
+                by = f"running pod {pod.name!r} ({pod.id[:8]}), which has its conversation open"
+                raise LeaseHeld(session, by, hint=f"end it first with 'scrubjay stop {pod.name}'")
 
     @contextmanager
     def changing(self) -> Generator[None]:

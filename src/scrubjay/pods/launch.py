@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -25,7 +25,7 @@ from scrubjay.keeper.environment import ARGV_VARIABLE, person_environment
 from scrubjay.keeper.protocol import SIZE_MAX, SIZE_MIN
 from scrubjay.keeper.secrets import find_secrets, hide_in
 from scrubjay.pods.home import Home
-from scrubjay.pods.pod import Pod, read_pod, write_facts
+from scrubjay.pods.pod import ForkedFrom, Pod, read_pod, write_facts
 from scrubjay.settings import Settings
 
 _KEEPER = Path(scrubjay.__file__).parent / "keeper" / "__main__.py"
@@ -55,6 +55,9 @@ class StartRequest:
     repository: str | None = None  #: what its worktree was made of
     branch: str | None = None
     worktree: str | None = None  #: the worktree's name
+    resumed_from: PodId | None = None  #: the pod whose work it goes on with; then no other may have the session
+    given: tuple[str, ...] = ()  #: names of variables that a person gave for it
+    forked_from: ForkedFrom | None = None
 
 
 def check_size(cols: int, rows: int) -> None:
@@ -69,6 +72,8 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
     environ = person_environment(environ) | dict(request.environment)
     _check_command(request, environ)
     with home.changing():
+        if request.resumed_from is not None and request.session is not None:
+            home.require_unheld(request.session, request.conversation)
         if request.name is not None:
             home.require_free(request.name)
             name = request.name
@@ -107,6 +112,9 @@ def start_pod(home: Home, request: StartRequest, settings: Settings, environ: Ma
                 repository=request.repository,
                 branch=request.branch,
                 worktree=request.worktree,
+                resumed_from=request.resumed_from,
+                given=list(request.given) or None,
+                forked_from=asdict(request.forked_from) if request.forked_from is not None else None,
                 scrubjay=scrubjay.__version__,
                 sync_ms=settings.sync_ms,
                 when_full=settings.when_full,

@@ -29,6 +29,15 @@ _EXIT_WITHIN_BYTES = 1 << 20  # of the end; little follows an exit, and a lost t
 
 
 @dataclass(frozen=True, slots=True)
+class ForkedFrom:
+    """Where the files came from that a pod began with."""
+
+    session: str
+    pod: str
+    at: int  #: the instant on that pod's tape
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """One run of one program."""
 
@@ -48,6 +57,9 @@ class Pod:
     repository: str | None = None
     branch: str | None = None
     worktree: str | None = None
+    resumed_from: PodId | None = None  #: the pod whose work it goes on with
+    given: tuple[str, ...] = ()  #: names of variables that a person gave for it; their values are not kept
+    forked_from: ForkedFrom | None = None
 
     @property
     def alive(self) -> bool:
@@ -181,6 +193,7 @@ def read_pod(folder: Path) -> Pod | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     created, cols, rows = facts.get("created"), facts.get("cols"), facts.get("rows")
+    resumed_from = _text(facts, "resumed_from")
     return Pod(
         folder=folder,
         id=PodId(folder.name),
@@ -198,7 +211,21 @@ def read_pod(folder: Path) -> Pod | None:
         repository=_text(facts, "repository"),
         branch=_text(facts, "branch"),
         worktree=_text(facts, "worktree"),
+        resumed_from=PodId(resumed_from) if resumed_from is not None else None,
+        given=_words(facts, "given") or (),
+        forked_from=_forked_from(facts),
     )
+
+
+def _forked_from(facts: Json) -> ForkedFrom | None:
+    found = facts.get("forked_from")
+    if not isinstance(found, dict):
+        return None
+    origin = cast(Json, found)
+    session, pod, at = origin.get("session"), origin.get("pod"), origin.get("at")
+    if not isinstance(session, str) or not isinstance(pod, str) or not isinstance(at, int):
+        return None
+    return ForkedFrom(session, pod, at)
 
 
 def _text(facts: Json, name: str) -> str | None:

@@ -7,7 +7,6 @@ what could not be printed is escaped.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -15,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scrubjay.runner.git import FILES_S, Git, clean, printable
+from scrubjay.runner.git import FILES_S, Ended, Git, clean, printable
+from scrubjay.tape.record import Json
 
 FILES_MAX = 2000  # listed; all are counted
 LOG_MAX = 200
 PATCH_MAX_BYTES = 4 << 20
+CHECKPOINT_REFS = "refs/scrubjay/checkpoints/"
 _UNTRACKED_MAX_BYTES = 4 << 20
 
 Change = Literal["added", "modified", "deleted", "renamed", "copied", "type changed", "unmerged"]
@@ -37,6 +38,7 @@ _DIFF = (
     *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--find-renames"),
     *("--ignore-submodules=none", "--submodule=short"),
 )
+_DIFF_TREE = ("diff-tree", "-r", *_DIFF[1:])
 _OPERATIONS = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
@@ -123,6 +125,27 @@ class DiffSummary:
     untracked: tuple[str, ...]  #: the first of the files git does not know; folders with a repository end in a slash
     untracked_files: int
 
+    def describe(self) -> Json:
+        """For a program; what git does not know is among the files."""
+        return {
+            "base": self.base,
+            "commits": self.commits,
+            "files_changed": self.files_changed,
+            "insertions": self.insertions,
+            "deletions": self.deletions,
+            "files": [
+                {
+                    "path": file.path,
+                    "change": file.change,
+                    "insertions": file.insertions,
+                    "deletions": file.deletions,
+                    "old_path": file.old_path,
+                }
+                for file in self.files
+            ],
+            "log": [{"id": commit.id, "subject": commit.subject, "author": commit.author} for commit in self.log],
+        }
+
 
 def read_state(git: Git, folder: Path, entry: Path, base: str) -> WorktreeState:
     """Look at a worktree that is there; ``entry`` is its folder in the repository."""
@@ -157,7 +180,7 @@ def read_state(git: Git, folder: Path, entry: Path, base: str) -> WorktreeState:
     return WorktreeState(
         head=head,
         branch=branch,
-        ahead=_count_commits(git, folder, base) if head is not None else 0,
+        ahead=_count_commits(git, folder, f"{base}..HEAD") if head is not None else 0,
         **counts,
         operation=next((name for file, name in _OPERATIONS.items() if (entry / file).exists()), None),
         stray=branch is None and head is not None and is_stray(git, head, cwd=folder),
@@ -166,13 +189,15 @@ def read_state(git: Git, folder: Path, entry: Path, base: str) -> WorktreeState:
 
 
 def is_stray(git: Git, commit: str, *, cwd: Path, git_dir: Path | None = None) -> bool:
-    """Whether no branch and no tag has the commit."""
-    having = git.run("for-each-ref", "--count=1", f"--contains={commit}", cwd=cwd, git_dir=git_dir, timeout_s=FILES_S)
-    return not having.stdout
+    """Whether no branch and no tag has the commit; that a checkpoint has it does not count: it may be deleted."""
+    having = git.run(
+        *("for-each-ref", "--format=%(refname)", f"--contains={commit}"), cwd=cwd, git_dir=git_dir, timeout_s=FILES_S
+    )
+    return all(name.startswith(CHECKPOINT_REFS.encode()) for name in having.stdout.splitlines())
 
 
-def _count_commits(git: Git, folder: Path, base: str) -> int:
-    return int(git.run("rev-list", "--count", f"{base}..HEAD", "--", cwd=folder).stdout)
+def _count_commits(git: Git, folder: Path, commits: str, *, git_dir: Path | None = None) -> int:
+    return int(git.run("rev-list", "--count", commits, "--", cwd=folder, git_dir=git_dir).stdout)
 
 
 def _count_submodules(entry: Path) -> int:
@@ -187,11 +212,57 @@ def read_summary(git: Git, folder: Path, entry: Path, base: str) -> DiffSummary:
     changes = list(_changes(told.stdout, new))
     head = git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", cwd=folder, check=False)
     has_head = head.status == 0
-    return DiffSummary(
+    return _summarise(
+        changes,
         base=base,
         head=head.stdout.decode("ascii").strip() if has_head else None,
-        commits=_count_commits(git, folder, base) if has_head else 0,
-        log=tuple(_log(git, folder, base)) if has_head else (),
+        commits=_count_commits(git, folder, f"{base}..HEAD") if has_head else 0,
+        log=tuple(_log(git, folder, f"{base}..HEAD")) if has_head else (),
+        untracked=untracked,
+    )
+
+
+def compare(git: Git, git_dir: Path, base: str, files: str, *, commits: str | None) -> DiffSummary:
+    """Compare the files of two commits; ``commits`` is the range of those that were made in between, if any were."""
+    told = git.run(
+        *(*_DIFF_TREE, "--raw", "--numstat", "-z", base, files, "--"), cwd=git_dir, git_dir=git_dir, timeout_s=FILES_S
+    )
+    return _summarise(
+        list(_changes(told.stdout, set())),
+        base=base,
+        head=None,
+        commits=_count_commits(git, git_dir, commits, git_dir=git_dir) if commits is not None else 0,
+        log=tuple(_log(git, git_dir, commits, git_dir=git_dir)) if commits is not None else (),
+        untracked=[],
+    )
+
+
+def compare_as_patch(git: Git, git_dir: Path, base: str, files: str, *, limit_bytes: int) -> str:
+    """The same as a patch to be read, as ``read_patch`` gives it."""
+    told = git.run(
+        *(*_DIFF_TREE, "--patch", "--src-prefix=a/", "--dst-prefix=b/", base, files, "--"),
+        cwd=git_dir,
+        git_dir=git_dir,
+        timeout_s=FILES_S,
+        limit_bytes=limit_bytes,
+    )
+    return _readable_patch(told, limit_bytes)
+
+
+def _summarise(
+    changes: list[FileChange],
+    *,
+    base: str,
+    head: str | None,
+    commits: int,
+    log: tuple[Commit, ...],
+    untracked: list[bytes],
+) -> DiffSummary:
+    return DiffSummary(
+        base=base,
+        head=head,
+        commits=commits,
+        log=log,
         files_changed=len(changes),
         insertions=sum(change.insertions or 0 for change in changes),
         deletions=sum(change.deletions or 0 for change in changes),
@@ -211,6 +282,10 @@ def read_patch(git: Git, folder: Path, entry: Path, base: str, *, limit_bytes: i
             timeout_s=FILES_S,
             limit_bytes=limit_bytes,
         )
+    return _readable_patch(told, limit_bytes)
+
+
+def _readable_patch(told: Ended, limit_bytes: int) -> str:
     text = told.stdout.decode("utf-8", "replace")
     return f"{text}\n(the patch goes on after {limit_bytes} bytes)\n" if told.cut else text
 
@@ -234,8 +309,7 @@ def _everything(git: Git, folder: Path, entry: Path) -> Generator[tuple[list[byt
         return
     with tempfile.TemporaryDirectory(prefix="scrubjay-") as temporary:
         index = Path(temporary) / "index"
-        if (entry / "index").exists():
-            shutil.copyfile(entry / "index", index)
+        copy_index(entry, index)
         git.run(
             *("add", "--intent-to-add", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul"),
             cwd=folder,
@@ -245,6 +319,20 @@ def _everything(git: Git, folder: Path, entry: Path) -> Generator[tuple[list[byt
             check=False,  # a file may be gone again, or not be ours to read; the others are there
         )
         yield names, index
+
+
+def copy_index(entry: Path, copy: Path) -> None:
+    """Copy a worktree's index, if it has one, with its time.
+
+    By that git knows which files were changed so soon after they were looked at that they must be looked at again.
+    """
+    try:
+        with (entry / "index").open("rb") as file:
+            then = os.fstat(file.fileno())
+            copy.write_bytes(file.read())
+    except FileNotFoundError:
+        return
+    os.utime(copy, ns=(then.st_atime_ns, then.st_mtime_ns))
 
 
 def _changes(told: bytes, untracked: set[bytes]) -> Iterator[FileChange]:
@@ -272,11 +360,12 @@ def _changes(told: bytes, untracked: set[bytes]) -> Iterator[FileChange]:
         )
 
 
-def _log(git: Git, folder: Path, base: str) -> Iterator[Commit]:
+def _log(git: Git, folder: Path, commits: str, *, git_dir: Path | None = None) -> Iterator[Commit]:
     told = git.run(
         *("log", "-z", f"--max-count={LOG_MAX}", "--no-show-signature", "--no-decorate", "--encoding=UTF-8"),
-        *("--format=%H%x1f%ct%x1f%an%x1f%s", f"{base}..HEAD", "--"),
+        *("--format=%H%x1f%ct%x1f%an%x1f%s", commits, "--"),
         cwd=folder,
+        git_dir=git_dir,
     )
     for line in told.stdout.decode("utf-8", "replace").split("\0"):
         if line:

@@ -31,6 +31,7 @@ Progress = Callable[[str], None]
 LOCAL_S = 60.0
 FILES_S = 900.0  # a checkout of a large repository, with filters that download
 NETWORK_S = 3600.0
+_GENTLE = 15  # of 19: work that nobody waits for
 _END_S = 2.0  # git removes its lock files when it is asked to end
 _POLL_S = 0.1
 _PROGRESS_EVERY_S = 0.25
@@ -116,22 +117,25 @@ class Git:
         cwd: Path,
         git_dir: Path | None = None,
         index: Path | None = None,
+        settings: tuple[str, ...] = (),
         stdin: bytes = b"",
         timeout_s: float = LOCAL_S,
         progress: Progress | None = None,
         hold: tuple[int, ...] = (),
         limit_bytes: int = _OUTPUT_MAX_BYTES,
         check: bool = True,
+        gently: bool = False,
     ) -> Ended:
         """Run git to its end; GitFailed if that is not a good one (unless not to ``check``) or takes too long.
 
+        ``settings`` are ``name=value`` for this run alone. ``gently`` leaves the processor to whoever wants it.
         ``hold`` are locks that stay held for as long as git runs, even if we do not. An exception of ``progress``
         ends git, as ``stop`` does. Output beyond ``limit_bytes`` is not waited for.
         """
         if self.stopped:
             raise _stopped(words[0])
         place = () if git_dir is None else (f"--git-dir={git_dir}",)
-        settings = (word for setting in _OVERRIDES for word in ("-c", setting))
+        settings = tuple(word for setting in (*_OVERRIDES, *settings) for word in ("-c", setting))
         environ = self._environ if index is None else self._environ | {"GIT_INDEX_FILE": str(index)}
         with _readable(stdin) as asked:
             try:
@@ -149,6 +153,9 @@ class Git:
             except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
                 why = f"{printable(os.fsencode(error.filename))}: {error.strerror}"
                 raise GitFailed(words[0], why, status=None, stderr="") from error
+        if gently:
+            with suppress(OSError):  # it has ended, or may not be made less important
+                os.setpriority(os.PRIO_PROCESS, process.pid, _GENTLE)
         with process:
             try:
                 ended = _attend(process, words[0], timeout_s, progress, limit_bytes, self._stopping)

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 
 from scrubjay.errors import BadInput, ScrubjayError
 from scrubjay.runner.uplink import RunnerUnwelcome, Uplink
-from scrubjay.wire.messages import MCP_PATH, BadMessage, FromRunner, decode_from_server, encode
+from scrubjay.wire.messages import MCP_PATH, BadMessage, FromRunner, UnknownRequest, decode_from_server, encode
 
 OPEN_WITHIN_S = 10.0
 SILENCE_S = 15.0  # a server that says nothing, asked every third of it, is taken for gone
@@ -107,7 +107,10 @@ async def _hear(connection: ClientConnection, uplink: Uplink, patience: _Patienc
     async for message in connection:
         if not isinstance(message, bytes):
             raise BadMessage("a text, where only bytes are said")
-        uplink.hear(decode_from_server(message))
+        try:
+            uplink.hear(decode_from_server(message))
+        except UnknownRequest as unknown:
+            uplink.decline(unknown)
         patience.welcomed()
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scrubjay.errors import BadBranch, BadRepository, HomeUnusable, NoSuchBase, RepositoryBusy
+from scrubjay.errors import BadBranch, BadRepository, HomeUnusable, NoSuchBase, RepositoryBusy, RepositoryGone
 from scrubjay.ids import BaseName, BranchName, RepositoryAddress, is_remote, parse_branch_name
 from scrubjay.runner.git import NETWORK_S, Ended, Git, Progress, clean, failure, printable
 
@@ -61,6 +61,18 @@ class Repositories:
         if is_remote(address):
             return self._open_remote(address, progress)
         return self._open_local(address)
+
+    def locate(self, address: RepositoryAddress) -> Repository:
+        """The same as it is, without asking a remote one for news; RepositoryGone if it is not there."""
+        if is_remote(address):
+            git_dir = self.root / (_digest(address) + ".git")
+            if not git_dir.is_dir():
+                raise RepositoryGone(clean(address))
+            return Repository(address, git_dir, git_dir, cloned=True)
+        try:
+            return self._open_local(address)
+        except BadRepository as error:
+            raise RepositoryGone(address) from error
 
     def tidy(self) -> None:
         """Delete what is left of clones that were interrupted."""

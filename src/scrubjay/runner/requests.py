@@ -7,28 +7,37 @@ import os
 from contextlib import suppress
 from typing import assert_never
 
-from scrubjay.errors import KeeperRefused, NoSuchWorktree, PodRunning, StartFailed
+import msgspec
+import structlog
+
+from scrubjay.errors import KeeperRefused, NoSuchWorktree, PodRunning, ScrubjayError, StartFailed
 from scrubjay.pods.launch import check_size
 from scrubjay.pods.pod import Pod
+from scrubjay.runner.resume import resume
 from scrubjay.runner.runner import Runner
 from scrubjay.runner.start import start
 from scrubjay.runner.tended import Tended, showable
 from scrubjay.runner.worktrees import Worktree
 from scrubjay.tape.record import Json
 from scrubjay.wire.messages import (
+    DiffCheckpoint,
     DiffWorktree,
     Keyframe,
+    ListCheckpoints,
     ListWorktrees,
     Mark,
     Remove,
     RemoveWorktree,
     Request,
     Resize,
+    Resume,
     Signal,
     Start,
     Stop,
     Type,
 )
+
+log = structlog.get_logger()
 
 _END_WITHIN_S = 5.0  # beyond the grace, for leftovers and the last sync
 _KNOWN_WITHIN_S = 5.0
@@ -39,6 +48,8 @@ async def carry_out(runner: Runner, request: Request) -> Json:
     match request:
         case Start():
             return await _start(runner, request)
+        case Resume():
+            return await _resume(runner, request)
         case Type():
             tended = runner.find(request.pod)
             typed = _with_epoch({"do": "write", "author": request.author}, request.epoch)
@@ -63,7 +74,17 @@ async def carry_out(runner: Runner, request: Request) -> Json:
             return {"worktrees": await runner.in_git_thread(lambda: _list_worktrees(runner))}
         case DiffWorktree():
             return await runner.in_git_thread(lambda: _diff_worktree(runner, request))
+        case ListCheckpoints():
+            pod = runner.find(request.pod).pod
+            listed = await runner.in_git_thread(lambda: runner.checkpoints.list(pod))
+            return {"checkpoints": [msgspec.to_builtins(checkpoint) for checkpoint in listed]}
+        case DiffCheckpoint():
+            return await runner.in_git_thread(lambda: _diff_checkpoint(runner, request))
         case RemoveWorktree():
+            # What its last pod left is kept before it goes.
+            await runner.checkpointing.settled(
+                tended.pod.id for tended in runner.pods.values() if tended.pod.worktree == request.name
+            )
             return await runner.in_git_thread(lambda: _remove_worktree(runner, request))
     assert_never(request)
 
@@ -98,6 +119,23 @@ async def _start(runner: Runner, request: Start) -> Json:
     )
     tended = await _await_known(runner, pod)
     return {"id": pod.id, "name": pod.name, "session": pod.session, "process": tended.report().process}
+
+
+async def _resume(runner: Runner, request: Resume) -> Json:
+    resumed = await runner.in_git_thread(
+        lambda: resume(
+            request,
+            home=runner.home,
+            worktrees=runner.worktrees,
+            settings=runner.settings,
+            environ=runner.environ,
+            mcp_url=runner.mcp_url,
+        )
+    )
+    if resumed.pod is None:
+        return resumed.describe()
+    tended = await _await_known(runner, resumed.pod)
+    return resumed.describe() | {"process": tended.report().process}
 
 
 async def _await_known(runner: Runner, pod: Pod) -> Tended:
@@ -135,7 +173,18 @@ async def _remove(runner: Runner, request: Remove) -> Json:
     if tended.running:
         raise PodRunning(tended.pod.name)
     await asyncio.to_thread(runner.home.remove, tended.pod)
+    await runner.checkpointing.settled([tended.pod.id])
+    await runner.in_git_thread(lambda: _forget_checkpoints(runner, tended.pod))
     return {"removed": tended.pod.id}
+
+
+def _forget_checkpoints(runner: Runner, pod: Pod) -> None:
+    if pod.worktree is None:
+        return
+    try:
+        runner.checkpoints.forget(pod)
+    except (OSError, ScrubjayError) as error:  # they stay in the repository, where nobody finds them any more
+        log.warning("checkpoints.not_forgotten", pod=pod.id, error=str(error))
 
 
 # Looking.
@@ -198,6 +247,15 @@ def _diff_worktree(runner: Runner, request: DiffWorktree) -> Json:
         ],
         "untracked": list(summary.untracked),
     }
+
+
+def _diff_checkpoint(runner: Runner, request: DiffCheckpoint) -> Json:
+    pod, checkpoints = runner.find(request.pod).pod, runner.checkpoints
+    at = checkpoints.find(pod, request.at) if request.at is not None else None
+    since = checkpoints.find(pod, request.since) if request.since is not None else None
+    if request.patch:
+        return {"patch": checkpoints.patch(pod, at, since)}
+    return checkpoints.summary(pod, at, since).describe()
 
 
 def _remove_worktree(runner: Runner, request: RemoveWorktree) -> Json:

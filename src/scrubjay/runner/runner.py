@@ -33,6 +33,8 @@ from scrubjay.errors import (
 from scrubjay.ids import PodId, new_runner_id, parse_runner_id
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod
+from scrubjay.runner.checkpointing import Checkpointing
+from scrubjay.runner.checkpoints import Checkpoints
 from scrubjay.runner.first_prompt import is_due, type_first_prompt
 from scrubjay.runner.screens import Heard, LiveScreens
 from scrubjay.runner.tended import Tended
@@ -65,6 +67,8 @@ class Runner:
         self.id = _read_id(home)
         self.pods: dict[PodId, Tended] = {}
         self.worktrees = Worktrees(home.path, environ=environ)
+        self.checkpoints = Checkpoints(self.worktrees, clock=self.clock)
+        self.checkpointing = Checkpointing(home, self.checkpoints, self.clock.wall_us)
         self._agents = Library(settings.agents)
         self._git_threads = ThreadPoolExecutor(GIT_THREADS, thread_name_prefix="git")
         self.screens = LiveScreens(heard=self._heard_in_thread, changed=self._status_in_thread)
@@ -107,6 +111,7 @@ class Runner:
         finally:
             self.worktrees.stop()  # a thread that waits for git would be waited for
             self._git_threads.shutdown(wait=False, cancel_futures=True)
+            self.checkpointing.shut_down()
             self.screens.shut_down()
 
     async def _tidy(self) -> None:
@@ -149,21 +154,29 @@ class Runner:
                 await asyncio.sleep(TEND_AGAIN_S)
         self.screens.close(tended.pod.id)
         if tended.pod.worktree is not None:
+            await self.checkpointing.ended(tended.pod)
             await self._release(tended.pod.worktree)
 
     async def _release(self, worktree: str) -> None:
         try:
-            await self.in_git_thread(lambda: self.worktrees.release(self.worktrees.find(worktree)))
+            await self.in_git_thread(lambda: self._release_unused(worktree))
         except (NoSuchWorktree, WorktreeMissing):
             pass  # then nobody keeps it
         except (OSError, ScrubjayError) as error:
             log.warning("worktree.not_released", name=worktree, error=str(error))
+
+    def _release_unused(self, worktree: str) -> None:
+        # Not while a pod is being started: it may be one that goes on there.
+        with self.home.changing():
+            if not any(pod.worktree == worktree and pod.alive for pod in self.home.pods()):
+                self.worktrees.release(self.worktrees.find(worktree))
 
     def _forget(self, pod: PodId) -> None:
         del self.pods[pod]
         task = self._tasks.pop(pod)
         task.cancel()
         self.screens.close(pod)
+        self.checkpointing.forget(pod)
         self.on_gone(pod)
 
     async def in_git_thread(self, do: Callable[[], T]) -> T:
@@ -229,6 +242,7 @@ class Runner:
         if tended is None:
             return
         tended.take_status(status)
+        self.checkpointing.status_changed(tended.pod, status)
         if is_due(tended, status):
             task = asyncio.create_task(type_first_prompt(tended))
             self._typing.add(task)

@@ -15,7 +15,7 @@ from scrubjay.runner.recent import RecentBytes
 from scrubjay.tape.format import BadRecord, Kind
 from scrubjay.tape.record import Json, Record
 from scrubjay.tape.stream import RecordStream
-from scrubjay.wire.messages import OVER, PodReport, PodStatus, Process
+from scrubjay.wire.messages import OVER, ForkedFrom, PodReport, PodStatus, Process
 
 if TYPE_CHECKING:
     from scrubjay.clock import Clock
@@ -93,11 +93,14 @@ class Tended:
             since_us=self._since_us,
             status=self._describe_status(),
             agent=pod.agent,
+            arguments=tuple(map(showable, pod.arguments)) if pod.arguments is not None else None,
             conversation=self._conversation,
             repository=_showable(pod.repository),
             branch=_showable(pod.branch),
             worktree=pod.worktree,
             worktree_path=_showable(self._household.worktree_path(pod)),
+            resumed_from=pod.resumed_from,
+            forked_from=_forked_from(pod),
             imported=pod.imported,
             reason=_showable(self._reason),
             exit_status=self._exit_status,
@@ -292,6 +295,11 @@ class Tended:
         """The connection is gone."""
         self.take_in()
         self._hung_up.set()
+
+
+def _forked_from(pod: Pod) -> ForkedFrom | None:
+    origin = pod.forked_from
+    return None if origin is None else ForkedFrom(session=origin.session, pod=origin.pod, at=origin.at)
 
 
 def showable(text: str) -> str:

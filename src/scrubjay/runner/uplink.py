@@ -14,7 +14,7 @@ from typing import assert_never
 import structlog
 
 import scrubjay
-from scrubjay.errors import ScrubjayError
+from scrubjay.errors import RunnerTooOld, ScrubjayError
 from scrubjay.ids import PodId
 from scrubjay.runner.requests import carry_out, type_at_once
 from scrubjay.runner.runner import Runner
@@ -46,6 +46,7 @@ from scrubjay.wire.messages import (
     Roster,
     TapeBytes,
     Type,
+    UnknownRequest,
     Watch,
     Welcome,
 )
@@ -305,6 +306,12 @@ class Uplink:
             log.exception("request.failed", request=type(ask.request).__name__)
             answer = Answer(re=ask.id, fault=_fault(ScrubjayError(error.strerror or str(error))))
         self._say(answer)
+
+    def decline(self, unknown: UnknownRequest) -> None:
+        """Answer that what a newer server asks for cannot be done here."""
+        if unknown.id:
+            hint = "upgrade Scrubjay on that machine"
+            self._say(Answer(re=unknown.id, fault=_fault(RunnerTooOld(str(unknown), hint=hint))))
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)

@@ -56,6 +56,7 @@ from scrubjay.runner.changes import (
 )
 from scrubjay.runner.entries import entry_of, forget_entry, lock_of, points_to
 from scrubjay.runner.git import FILES_S, Git, Progress, failure
+from scrubjay.runner.head_log import read_head_at
 from scrubjay.runner.repositories import CHANGE_S, Ref, Repositories, Repository
 from scrubjay.runner.worktree_facts import Facts, FactsFolder
 
@@ -127,13 +128,15 @@ class Worktrees:
         repository: str,
         branch: str | None,
         base: str | None = None,
+        files: str | None = None,
         progress: Progress = lambda _: None,
     ) -> Worktree:
         """Make a worktree for a pod, or nothing at all.
 
         Without ``branch`` it is ``scrubjay/<name>``, with a number if a branch of that name has other commits. A branch
         that is there is used as it is, and one of the remote's is followed. Changes are counted from ``base``, or from
-        where the branch is now. ``progress`` hears what is going on; an exception of it ends the work.
+        where the branch is now. ``files`` is a commit of the repository, as it is here, whose files it gets, as changes
+        that nobody has committed. ``progress`` hears what is going on; an exception of it ends the work.
         """
         pod = parse_pod_name(name)
         address = parse_repository(repository)
@@ -141,11 +144,14 @@ class Worktrees:
         start = parse_base(base) if base is not None else None
         self._make_folders()
         self._take_away_interrupted()  # one of them may have the branch
-        opened = self._repositories.open(address, progress=progress)
+        if files is not None:
+            opened = self._repositories.locate(address)
+        else:
+            opened = self._repositories.open(address, progress=progress)
         plan = self._plan(opened, pod, wanted, start)
         with self._claim(pod, opened, plan) as (claimed, lock):
             try:
-                return self._make(claimed, opened, plan, progress, lock)
+                return self._make(claimed, opened, plan, files, progress, lock)
             except RepositoryBusy:
                 self._facts.forget(claimed.name)  # nothing was begun, and we would wait for the same lock again
                 raise
@@ -168,6 +174,19 @@ class Worktrees:
         """Where a worktree of that name is, or would be."""
         return self._path(parse_pod_name(name))
 
+    @property
+    def git(self) -> Git:
+        """The git that works on them."""
+        return self._git
+
+    def entry_of(self, worktree: Worktree) -> Path:
+        """Its folder in the repository; WorktreeMissing if it is not there."""
+        return self._require_present(worktree)[1]
+
+    def git_dir_of(self, repository: str) -> Path:
+        """What all worktrees of a repository have in common; RepositoryGone if it is not there."""
+        return self._repositories.locate(RepositoryAddress(repository)).git_dir
+
     def inspect(self, worktree: Worktree) -> WorktreeState:
         """How it is now; ``missing`` says if it cannot be told."""
         return self._inspect(self._require(worktree.name))
@@ -184,7 +203,7 @@ class Worktrees:
 
     def remove(self, worktree: Worktree, *, force: bool) -> Removal:
         """Delete the folder; branch and commits stay. WorktreeDirty if that would lose work and is not forced."""
-        with self._locked(worktree.name):
+        with self.locked(worktree.name):
             facts = self._require(worktree.name)
             state = self._inspect(facts)
             if not force:
@@ -202,6 +221,20 @@ class Worktrees:
         path = self._path(facts.name)
         if lock_of(entry) == _HELD:
             self._git.run("worktree", "unlock", "--", str(path), cwd=path)
+
+    def hold(self, worktree: Worktree) -> None:
+        """Keep it again from others' ``git worktree prune`` and ``remove``, after it was released."""
+        facts, entry = self._require_present(worktree)
+        path = self._path(facts.name)
+        if lock_of(entry) is None:
+            locked = self._git.run("worktree", "lock", "--reason", _HELD, "--", str(path), cwd=path, check=False)
+            if locked.status != 0 and lock_of(entry) is None:  # else another was quicker
+                raise failure("worktree lock", locked)
+
+    def head_at(self, worktree: Worktree, wall_us: int) -> str | None:
+        """The commit it was at then, as its reflog has it; None if that does not say."""
+        _, entry = self._require_present(worktree)
+        return read_head_at(entry, wall_us)
 
     def tidy(self) -> list[PodName]:
         """Take away what was interrupted: the names of worktrees that were half made, and are gone now."""
@@ -269,7 +302,9 @@ class Worktrees:
                 os.close(lock)
         raise HomeUnusable(str(self._root), f"it has too many worktrees named {name}")
 
-    def _make(self, facts: Facts, repository: Repository, plan: _Plan, progress: Progress, lock: int) -> Worktree:
+    def _make(
+        self, facts: Facts, repository: Repository, plan: _Plan, files: str | None, progress: Progress, lock: int
+    ) -> Worktree:
         # Every git has the lock too: should we be killed, the name is not free before the last of them has ended.
         path = self._path(facts.name)
         ref = f"refs/heads/{facts.branch}"
@@ -288,6 +323,9 @@ class Worktrees:
         self._git.run(
             "reset", "--hard", "--no-recurse-submodules", cwd=path, timeout_s=FILES_S, progress=progress, hold=(lock,)
         )
+        if files is not None:
+            self._git.run("read-tree", "--reset", "-u", files, cwd=path, timeout_s=FILES_S, hold=(lock,))
+            self._git.run("reset", "--mixed", "--quiet", cwd=path, timeout_s=FILES_S, hold=(lock,))
         if not reused:
             created = f"create {ref}\0{plan.commit}\0".encode()
             why = f"scrubjay: pod {facts.name}"
@@ -455,7 +493,8 @@ class Worktrees:
     # One at a time.
 
     @contextmanager
-    def _locked(self, raw_name: str) -> Generator[None]:
+    def locked(self, raw_name: str) -> Generator[None]:
+        """Be the only one who changes a worktree, or keeps it from being removed."""
         name = parse_pod_name(raw_name)
         self._require(name)
         deadline = time.monotonic() + _LOCK_S

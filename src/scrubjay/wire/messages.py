@@ -6,7 +6,7 @@ reported before, bytes of a tape carry their offset, and an answer carries the n
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -51,6 +51,21 @@ class PodStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outvoted: tuple[dict[str, object], ...] = ()  #: and those that say otherwise
 
 
+class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the files came from that a pod began with."""
+
+    session: str
+    pod: str
+    at: int  #: the instant on that pod's tape
+
+
+class FromCheckpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A worktree as it was kept."""
+
+    pod: str  #: whose it was
+    commit: str
+
+
 class PodReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod as its runner sees it."""
 
@@ -66,11 +81,14 @@ class PodReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     since_us: int  #: when it became so
     status: PodStatus | None = None  #: None if it does nothing any more, or nobody knows yet
     agent: str | None = None
+    arguments: tuple[str, ...] | None = None  #: those that a person gave to its agent
     conversation: str | None = None  #: the id of its agent's conversation, as far as it is known
     repository: str | None = None
     branch: str | None = None
     worktree: str | None = None
     worktree_path: str | None = None
+    resumed_from: str | None = None  #: the pod whose work it goes on with
+    forked_from: ForkedFrom | None = None
     imported: bool = False
     reason: str | None = None
     exit_status: int | None = None
@@ -236,6 +254,38 @@ class Start(_Request, tag="start"):
     rows: int = 36
     pod: str | None = None  #: its id; an older runner gives it another
     mcp_token: str | None = None  #: what its agent shows to the server's tools
+    #: The files to begin with, in a worktree of their own: then repository and base are the checkpoint's, and without
+    #: a command or agent it is the same as that pod's.
+    checkpoint: FromCheckpoint | None = None
+
+
+class Resume(_Request, tag="resume"):
+    """Go on in a new pod with the work of one that has ended, or look whether that is possible.
+
+    Answered with id, name, session, conversation, branch and resumed_from of the new pod, and what was found.
+    """
+
+    pod: str  #: whose work goes on; of its session the newest that the runner has
+    new: str | None = None  #: the new pod's id
+    check: bool = False  #: only look; then nothing but what was found is answered
+    takeover: bool = False  #: end the pod that has the session, if one does
+    new_conversation: bool = False  #: begin another one, in the same session and worktree
+    conversation: str | None = None  #: the one to go on with, if the runner may not know it
+    arguments: tuple[str, ...] | None = None  #: for the agent; None for those it was begun with
+    prompt: str | None = None
+    environment: dict[str, str] = {}
+    cols: int | None = None  #: None for the size it began with
+    rows: int | None = None
+    mcp_token: str | None = None
+    author: str = "scrubjay"  #: who asks, for the tape of a pod that is ended
+    name: str | None = None  #: None for the one it had
+    # What a runner has to be told that never had the pod.
+    session: str | None = None
+    agent: str | None = None
+    begun_with: tuple[str, ...] = ()
+    repository: str | None = None
+    branch: str | None = None
+    cwd: str | None = None  #: inside the worktree
 
 
 class Type(_Request, tag="type"):
@@ -304,6 +354,21 @@ class DiffWorktree(_Request, tag="diff"):
     patch: bool = False
 
 
+class ListCheckpoints(_Request, tag="checkpoints"):
+    """What was kept of a pod's worktree: answered with ``checkpoints``, oldest first."""
+
+    pod: str
+
+
+class DiffCheckpoint(_Request, tag="diff-checkpoint"):
+    """What was changed between two checkpoints of a pod, each named by its commit."""
+
+    pod: str
+    at: str | None = None  #: None for the worktree as it is now
+    since: str | None = None  #: None for what it was made from
+    patch: bool = False
+
+
 class RemoveWorktree(_Request, tag="remove-worktree"):
     """Remove a worktree; its branch stays."""
 
@@ -312,7 +377,20 @@ class RemoveWorktree(_Request, tag="remove-worktree"):
 
 
 Request = (
-    Start | Type | Resize | Signal | Mark | Stop | Remove | Keyframe | ListWorktrees | DiffWorktree | RemoveWorktree
+    Start
+    | Resume
+    | Type
+    | Resize
+    | Signal
+    | Mark
+    | Stop
+    | Remove
+    | Keyframe
+    | ListWorktrees
+    | DiffWorktree
+    | ListCheckpoints
+    | DiffCheckpoint
+    | RemoveWorktree
 )
 
 
@@ -328,6 +406,27 @@ FromServer = Welcome | Refused | Found | Progress | Rewind | Later | Diverged | 
 _encoder = msgspec.msgpack.Encoder()
 _from_runner: msgspec.msgpack.Decoder[FromRunner] = msgspec.msgpack.Decoder(FromRunner)
 _from_server: msgspec.msgpack.Decoder[FromServer] = msgspec.msgpack.Decoder(FromServer)
+
+
+class _AnyRequest(msgspec.Struct):
+    type: str
+
+
+class _AnyAsk(msgspec.Struct, tag="ask"):
+    request: _AnyRequest
+    id: int = 0
+
+
+_any_ask: msgspec.msgpack.Decoder[_AnyAsk] = msgspec.msgpack.Decoder(_AnyAsk)
+_KNOWN_TAGS = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Request))
+
+
+class UnknownRequest(Exception):
+    """A newer server asks for something that this version cannot do; the connection goes on."""
+
+    def __init__(self, id: int, tag: str) -> None:  # noqa: A002
+        self.id, self.tag = id, tag
+        super().__init__(f"this runner does not know how to {tag}")
 
 
 class BadMessage(Exception):
@@ -351,8 +450,19 @@ def decode_from_runner(data: bytes) -> FromRunner:
 
 
 def decode_from_server(data: bytes) -> FromServer:
-    """What the server said; BadMessage if it is nothing."""
+    """What the server said; UnknownRequest if it asks for something we never heard of, BadMessage if it is nothing."""
     try:
         return _from_server.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
+        asked = _read_unknown(data)
+        if asked is not None:
+            raise asked from error
         raise BadMessage(str(error)) from error
+
+
+def _read_unknown(data: bytes) -> UnknownRequest | None:
+    try:
+        ask = _any_ask.decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return None if ask.request.type in _KNOWN_TAGS else UnknownRequest(ask.id, ask.request.type)
