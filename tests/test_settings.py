@@ -78,6 +78,13 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         "notify_done_after_s": "1",
         "notify_quiet_s": "0",
         "starving_after_s": "60",
+        "lease_s": "30",
+        "resume_within_days": "7",
+        "capture_turns": "false",
+        "summary_url": '"http://[::1]:11434/v1/"',
+        "summary_model": '"llama3"',
+        "summary_key_variable": '"MODEL_KEY"',
+        "summarise_after_s": "0",
         "type_messages": '"all"',
         "log_format": '"json"',
         "log_level": '"debug"',
@@ -104,12 +111,20 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         notify_done_after_s=1,
         notify_quiet_s=0,
         starving_after_s=60,
+        lease_s=30,
+        resume_within_days=7,
+        capture_turns=False,
+        summary_url="http://[::1]:11434/v1",
+        summary_model="llama3",
+        summary_key_variable="MODEL_KEY",
+        summarise_after_s=0,
         type_messages="all",
         log_format="json",
         log_level="debug",
     )
     path.unlink()
-    assert set(lines) == {setting.name for setting in dataclasses.fields(Settings)}
+    instead = {"summary_command"}  # of summary_url; it has a test of its own
+    assert set(lines) | instead == {setting.name for setting in dataclasses.fields(Settings)}
     for name in lines:
         value: object = getattr(read, name)
         text = " ".join(cast(tuple[str, ...], value)) if isinstance(value, tuple) else str(value)
@@ -137,6 +152,21 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
         ("port = ", "FILE is not TOML: Invalid value (at end of document)"),
         (b"term = '\xff'", "FILE is not TOML: 'utf-8' codec"),
         ('log_level = "loud"', "use debug or info or warning or error"),
+        ('summary_command = "llm -m x"', "summary_command in FILE is not a list of texts; write them as"),
+        ('summary_url = "http://u:p@host/v1"', "summary_url in FILE is not the address of an endpoint; use one like"),
+        ('summary_url = "localhost:11434"', "summary_url in FILE is not the address of an endpoint"),
+        ('summary_url = "http://host/v1"', "summary_url is set and summary_model is not; name the model"),
+        ('summary_model = "x"', "summary_model is set and summary_url is not; set summary_url, or leave"),
+        ('summary_key_variable = "KEY"', "summary_key_variable is set and summary_url is not"),
+        (
+            'summary_key_variable = "sk-123"',
+            "summary_key_variable in FILE is not the name of a variable; give the name",
+        ),
+        ("summarise_after_s = -1", "summarise_after_s = -1 in FILE is not a number of seconds"),
+        (
+            'summary_command = ["llm"]\nsummary_url = "http://h/v1"\nsummary_model = "x"',
+            "summary_command and summary_url are both set; set one of them, or neither",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named_with_file_key_and_remedy(
@@ -145,6 +175,21 @@ def test_what_cannot_be_used_is_named_with_file_key_and_remedy(
     path = _write(environ, text)
 
     assert words.replace("FILE", str(path)) in _refusal(environ)
+
+
+def test_the_command_that_summarises_is_a_list_in_the_file_and_quoted_in_the_environment(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    path = _write(environ, 'summary_command = ["./sum.sh", "two words"]')
+    assert read_settings(environ, data=None).summary_command == (str(path.parent / "sum.sh"), "two words")
+
+    environ["SCRUBJAY_SUMMARY_COMMAND"] = "llm -s 'two words'"
+    assert read_settings(environ, data=None).summary_command == ("llm", "-s", "two words")
+
+    environ["SCRUBJAY_SUMMARY_COMMAND"] = f"llm '{_SECRET}"
+    refusal = _refusal(environ)
+    assert "SCRUBJAY_SUMMARY_COMMAND has a quote without its other half" in refusal
+    assert _SECRET not in refusal
 
 
 def test_a_bad_variable_is_named_and_hides_a_good_file(environ: dict[str, str]) -> None:

@@ -36,6 +36,7 @@ _VARIABLES = {"notify_urls": "SCRUBJAY_NOTIFY"}  # where it is not the setting's
 _HOST = re.compile(r"[a-z0-9]([a-z0-9._-]{0,252}[a-z0-9])?\.?|[0-9a-f:.]*:[0-9a-f:.]+")
 _VARIABLE = re.compile(r"-?[A-Za-z_][A-Za-z0-9_]*")
 _DIGITS = re.compile(r"[0-9]{1,18}")
+_ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~%+=,/-]*)?")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,31})://\S")
 
 _Choice = TypeVar("_Choice")
@@ -103,6 +104,30 @@ class Settings:
     starving_after_s: int = 1800
     """How long a wait without a deadline may take before people are told."""
 
+    lease_s: int = 60
+    """How long somebody holds a session without being heard of."""
+
+    resume_within_days: int = 30
+    """How long a session that nobody holds can be resumed without saying that it is to be reopened."""
+
+    capture_turns: bool = True
+    """Whether turns that agents' hooks tell of are remembered without the agents' help."""
+
+    summary_command: tuple[str, ...] = ()
+    """A program and its arguments that makes summaries: turns on its standard input, a summary on its output."""
+
+    summary_url: str | None = None
+    """An OpenAI-compatible endpoint that makes them instead, such as ``http://127.0.0.1:11434/v1``."""
+
+    summary_model: str | None = None
+    """The model that is asked for there."""
+
+    summary_key_variable: str | None = None
+    """The variable of the server's environment that has the key for it."""
+
+    summarise_after_s: int = 300
+    """How long nobody must have held a session before it is summarised."""
+
     type_messages: TypeMessages = "agents"
     """Into whose terminal messages are typed when it is idle: known ``agents``, ``all`` programs or ``none``."""
 
@@ -122,6 +147,15 @@ def read_settings(environ: Mapping[str, str], *, data: Path | None, config: Path
     if (tls_cert is None) != (tls_key is None):
         one, other = ("tls_cert", "tls_key") if tls_key is None else ("tls_key", "tls_cert")
         raise BadSetting(f"{one} is set and {other} is not", hint="set both to serve HTTPS, or neither")
+    summary_command, summary_url = given.command("summary_command"), given.endpoint("summary_url")
+    summary_model, summary_key_variable = given.text("summary_model"), given.variable("summary_key_variable")
+    if summary_command and summary_url is not None:
+        raise BadSetting("summary_command and summary_url are both set", hint="set one of them, or neither")
+    if summary_url is not None and summary_model is None:
+        raise BadSetting("summary_url is set and summary_model is not", hint="name the model to ask for there")
+    for name, value in (("summary_model", summary_model), ("summary_key_variable", summary_key_variable)):
+        if value is not None and summary_url is None:
+            raise BadSetting(f"{name} is set and summary_url is not", hint=f"set summary_url, or leave {name} out")
     return Settings(
         data=(data if data is not None else given.path("data") or _data_folder(environ)).absolute(),
         sync_ms=given.whole("sync_ms", SYNC_MS_DEFAULT, 1, _SYNC_MS_MAX, "a number of milliseconds"),
@@ -141,6 +175,14 @@ def read_settings(environ: Mapping[str, str], *, data: Path | None, config: Path
         notify_done_after_s=given.whole("notify_done_after_s", 300, 0, _SECONDS_MAX, "a number of seconds"),
         notify_quiet_s=given.whole("notify_quiet_s", 600, 0, _SECONDS_MAX, "a number of seconds"),
         starving_after_s=given.whole("starving_after_s", 1800, 1, _SECONDS_MAX, "a number of seconds"),
+        lease_s=given.whole("lease_s", 60, 1, _SECONDS_MAX, "a number of seconds"),
+        resume_within_days=given.whole("resume_within_days", 30, 1, 36_500, "a number of days"),
+        capture_turns=given.switch("capture_turns", default=True),
+        summary_command=summary_command,
+        summary_url=summary_url,
+        summary_model=summary_model,
+        summary_key_variable=summary_key_variable,
+        summarise_after_s=given.whole("summarise_after_s", 300, 0, _SECONDS_MAX, "a number of seconds"),
         type_messages=given.choice("type_messages", _TYPE_MESSAGES, "a way to deliver", default="agents"),
         log_format=given.choice("log_format", _LOG_FORMATS, "a format of logs", default=None),
         log_level=given.choice("log_level", _LOG_LEVELS, "a level of logs", default="info"),
@@ -277,6 +319,38 @@ class _Given:
                 )
         return tuple(words)
 
+    def variable(self, name: str) -> str | None:
+        value = self._find(name)
+        if value is None:
+            return None
+        if not isinstance(value.raw, str) or value.raw.startswith("-") or not _VARIABLE.fullmatch(value.raw):
+            # Whoever writes the key itself here has just told us a secret.
+            raise BadSetting(
+                f"{value.where} is not the name of a variable", hint="give the name alone, such as OPENAI_API_KEY"
+            )
+        return value.raw
+
+    def endpoint(self, name: str) -> str | None:
+        value = self._find(name)
+        if value is None:
+            return None
+        if not isinstance(value.raw, str) or not _ENDPOINT.fullmatch(value.raw):
+            raise BadSetting(  # it may have a password in it
+                f"{value.where} is not the address of an endpoint",
+                hint="use one like http://127.0.0.1:11434/v1, without user, password and question mark",
+            )
+        return value.raw.rstrip("/")
+
+    def command(self, name: str) -> tuple[str, ...]:
+        value = self._find(name)
+        if value is None:
+            return ()
+        words = value.words(secret=True, quoted=True)
+        if words and "/" in words[0]:
+            folder = Path() if value.of_environment else self._path.parent
+            words = (str((folder / Path(words[0]).expanduser()).absolute()), *words[1:])
+        return words
+
     def notice_kinds(self, name: str) -> tuple[NoticeKind, ...]:
         value = self._find(name)
         if value is None:
@@ -314,10 +388,10 @@ class _Value:
     def bad(self, why: str, *, hint: str) -> BadSetting:
         return BadSetting(f"{self.said} {why}", hint=hint)
 
-    def words(self, *, secret: bool = False) -> tuple[str, ...]:
-        """Several texts: a list in the file, separated by spaces in the environment."""
+    def words(self, *, secret: bool = False, quoted: bool = False) -> tuple[str, ...]:
+        """Several texts: a list in the file, separated by spaces in the environment, there perhaps quoted."""
         if self.of_environment:
-            return tuple(str(self.raw).split())
+            return _split(str(self.raw), self.where) if quoted else tuple(str(self.raw).split())
         raw: object = self.raw
         listed = cast(list[object], raw) if isinstance(raw, list) else [None]
         words = tuple(word.strip() for word in listed if isinstance(word, str) and word.strip())
@@ -326,6 +400,16 @@ class _Value:
                 f"{self.where if secret else self.said} is not a list of texts", hint='write them as ["…", "…"]'
             )
         return words
+
+
+def _split(raw: str, where: str) -> tuple[str, ...]:
+    """The words of a command, as a shell would have them."""
+    import shlex
+
+    try:
+        return tuple(shlex.split(raw))
+    except ValueError as error:
+        raise BadSetting(f"{where} has a quote without its other half", hint="quote words as in a shell") from error
 
 
 def variable(name: str) -> str:

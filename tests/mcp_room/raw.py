@@ -37,7 +37,7 @@ def whoami(request: object = 2) -> Json:
 
 def modern(method: str, request: object = 3, **params: object) -> Json:
     """A request that says itself what it is in."""
-    return {"jsonrpc": "2.0", "id": request, "method": method, "params": {**params, "_meta": META}}
+    return {"jsonrpc": "2.0", "id": request, "method": method, "params": {**params, "_meta": dict(META)}}
 
 
 def modern_headers(message: Json) -> dict[str, str]:

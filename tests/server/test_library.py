@@ -11,7 +11,7 @@ import pytest
 from chaos.machine import until
 from replay.recorded import head, output
 from scrubjay.ids import new_pod_id
-from scrubjay.replay.query import parse_query
+from scrubjay.query import parse_query
 from scrubjay.replay.search import SearchIndex
 from scrubjay.server.library import Library, Shelf
 from tape.tapes import make_tape

@@ -162,10 +162,10 @@ class Onlooker:
 
 @asynccontextmanager
 async def open_machine(
-    data: Path, *, pods_go_on: bool = False, type_messages: TypeMessages = "agents"
+    data: Path, *, pods_go_on: bool = False, type_messages: TypeMessages = "agents", capture_turns: bool = True
 ) -> AsyncGenerator[Machine]:
     """A machine with a data directory; its pods are ended with it, unless they are to go on without it."""
-    settings = Settings(data=data, port=0, type_messages=type_messages)
+    settings = Settings(data=data, port=0, type_messages=type_messages, capture_turns=capture_turns)
     async with (
         running_server(settings, shared_tapes(settings)) as server,
         running_runner(settings, os.environ) as uplink,

@@ -76,10 +76,12 @@ async def test_r22_every_tool_that_makes_something_makes_it_once(machine: Machin
             "offer_handoff": {"note": "once", "to": "taker"},
             "request_binding": {"pod": "taker", "scopes": ["terminal:read"]},
             "wait_for": {"pod": "taker", "timeout_s": 0},
+            "add_memory": {"prompt": "once"},
+            "handoff_session": {"to": "taker", "note": "once"},
         }
         listed = {str(tool["name"]) for tool in await maker.tools() if "idempotency_key" in str(tool["inputSchema"])}
         # Typing is tested above, and what is answered, ended or declined once cannot be a second time.
-        others = {"send_input", "answer_binding", "unbind", "accept_handoff", "decline_handoff"}
+        others = {"send_input", "answer_binding", "unbind", "accept_handoff", "decline_handoff", "resume_pod"}
         assert listed == {*calls, *others}
 
         for tool, arguments in calls.items():
@@ -92,7 +94,9 @@ async def test_r22_every_tool_that_makes_something_makes_it_once(machine: Machin
         said = cast(list[Json], (await taker.call("read_inbox", channel="once"))["messages"])
         assert [message["text"] for message in said] == ["@taker once"]
         offered = cast(list[Json], (await taker.call("list_handoffs"))["handoffs"])
-        assert len(offered) == 1
+        assert [handoff["note"] for handoff in offered] == ["once", "once"]  # an output, and a session
+        remembered = cast(list[Json], (await maker.call("get_session_memories"))["memories"])
+        assert [memory["seq"] for memory in remembered] == [1]
         waits = cast(list[Json], (await maker.call("list_waits"))["waits"])
         assert sorted(str(wait["source"]) for wait in waits) == ["binding", "declared"]
 

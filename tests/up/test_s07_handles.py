@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import cast
 
 import pytest
 
-from mcp_room.raw import Raw, connected, messages_of, whoami
+from mcp_room.raw import Raw, connected, messages_of, modern, modern_headers, result_of, whoami
 from scrubjay.tape.record import Json
-from up.agents import Agent, acquaint, open_agents
+from up.agents import Agent, acquaint, open_agent, open_agents
 from up.machine import Machine
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +26,7 @@ async def _handles(owner: Agent, other: Agent) -> dict[str, dict[str, str]]:
     await owner.call("create_channel", name=private, private=True, members=[other.name])
     message = str((await other.call("post_message", channel=private, text=f"@{owner.name} psst"))["id"])
     wait = str((await owner.call("wait_for", pod=other.name, timeout_s=0))["wait"])
+    session = str((await owner.call("add_memory", prompt="a secret of mine"))["session_id"])
     return {
         "wait_for": {"wait": wait},
         "cancel_wait": {"wait": wait},
@@ -36,6 +39,13 @@ async def _handles(owner: Agent, other: Agent) -> dict[str, dict[str, str]]:
         "join_channel": {"channel": private},
         "leave_channel": {"channel": private},
         "post_message": {"channel": private},
+        "add_memory": {"session_id": session},
+        "get_session_memories": {"session_id": session},
+        "query_raw_memories": {"session_id": session},
+        "save_summary": {"session_id": session},
+        "get_summary": {"session_id": session},
+        "finish_session": {"session_id": session},
+        "handoff_session": {"session_id": session},
     }
 
 
@@ -44,7 +54,12 @@ _NEEDED: dict[str, Json] = {
     "answer_binding": {"accept": True},
     "wait_for": {"timeout_s": 0},
     "post_message": {"text": "hello"},
+    "add_memory": {"prompt": "stolen"},
+    "query_raw_memories": {"query": "secret"},
+    "save_summary": {"text": "stolen"},
+    "handoff_session": {"to": "friend", "note": "stolen"},
 }
+_ANSWERED = {"resume_session"}  # never refused: it has a test of its own
 
 
 def _given(tool: str, argument: str, value: str) -> Json:
@@ -57,7 +72,7 @@ async def test_s7_a_handle_of_another_is_the_same_as_one_that_does_not_exist(mac
         handles = await _handles(owner, friend)
         tools = {str(tool["name"]): tool for tool in await thief.tools()}
         taking = {name for name, tool in tools.items() if _takes_a_handle(tool)}
-        assert taking <= set(handles), "a tool that takes a handle is not tried"
+        assert taking - _ANSWERED <= set(handles), "a tool that takes a handle is not tried"
         before = len(await machine.deeds())
 
         for tool, which in handles.items():
@@ -73,7 +88,7 @@ async def test_s7_a_handle_of_another_is_the_same_as_one_that_does_not_exist(mac
 
 def _takes_a_handle(tool: Json) -> bool:
     properties = set(cast(Json, cast(Json, tool["inputSchema"])["properties"]))
-    return bool(properties & {"wait", "binding", "handoff", "messages"})
+    return bool(properties & {"wait", "binding", "handoff", "messages", "session_id"})
 
 
 def _like(handle: str) -> str:
@@ -112,6 +127,44 @@ async def test_s7_a_protocol_session_belongs_to_who_began_it(machine: Machine) -
         assert stolen.status_code == 404
         assert (await session.call("whoami"))["name"] == "mine"
         assert "result" not in messages_of(stolen)[0]
+
+
+@pytest.mark.parametrize("carrier", ["argument", "meta", "header", "query"])
+async def test_s7_a_session_of_another_is_the_same_as_none_however_it_is_named(machine: Machine, carrier: str) -> None:
+    async with (
+        open_agent(machine, "agent", f"victim-{carrier}") as victim,
+        open_agent(machine, "agent", f"thief-{carrier}") as thief,
+    ):
+        session = str((await victim.call("add_memory", prompt="a secret"))["session_id"])
+
+        stolen, unknown = [await _come_for(machine, thief, carrier, wanted) for wanted in (session, _UNKNOWN)]
+
+        for answer, wanted in ((stolen, session), (unknown, _UNKNOWN)):
+            assert "secret" not in json.dumps(answer)
+            answer.pop("session_id", None)
+            assert wanted in json.dumps(answer)
+        assert _placeless(stolen, session) == _placeless(unknown, _UNKNOWN)
+        mine = await victim.call("get_session_memories")
+        assert [memory["prompt"] for memory in cast(list[Json], mine["memories"])] == ["a secret"]
+
+
+async def _come_for(machine: Machine, thief: Agent, carrier: str, wanted: str) -> Json:
+    """What somebody is told who comes with a session's id, over a connection of its own."""
+    headers = {"Scrubjay-Connection": wanted} | ({"Scrubjay-Session": wanted} if carrier == "header" else {})
+    path = f"/mcp?session={wanted}" if carrier == "query" else "/mcp"
+    arguments = {"session_id": wanted} if carrier == "argument" else {}
+    tool = "resume_session" if carrier == "argument" else "get_session_memories"
+    message = modern("tools/call", name=tool, arguments=arguments)
+    if carrier == "meta":
+        cast(Json, cast(Json, message["params"])["_meta"])["dev.scrubjay/session"] = wanted
+    async with connected(machine.server.url, thief.token) as http:
+        response = await http.post(path, json=message, headers=modern_headers(message) | headers)
+    return cast(Json, result_of(response)["structuredContent"])
+
+
+def _placeless(answer: Json, wanted: str) -> str:
+    """An answer without the ids that are in it."""
+    return re.sub(r"\b[a-z2-7]{26}\b", "ID", json.dumps(answer).replace(wanted, "WANTED"))
 
 
 async def test_s7_no_argument_makes_an_agent_somebody_else(machine: Machine) -> None:

@@ -78,6 +78,10 @@ _ROUTES: dict[tuple[Method, str], _Route] = {
     ("GET", "/api/v1/pods/{pod}/timeline"): _Route("look"),
     ("GET", "/api/v1/pods/{pod}/tape"): _Route("look"),
     ("GET", "/api/v1/pods/{pod}/why"): _Route("look"),
+    ("GET", "/api/v1/pods/{pod}/checkpoints"): _Route("look", (409,), agents=False),  # it has no worktree
+    ("GET", "/api/v1/pods/{pod}/diff"): _Route("look", (409,), agents=False),
+    ("GET", "/api/v1/pods/{pod}/patch"): _Route("look", (409,), agents=False),
+    ("POST", "/api/v1/pods/{pod}/fork"): _Route("run", (409,), body={"at": "0s"}),
     ("GET", "/api/v1/pods/{pod}/inbox"): _Route("look", agents=False),
     ("POST", "/api/v1/pods/{pod}/messages"): _Route("type", (201,), {"text": "hello"}, agents=False),
     ("WEBSOCKET", "/api/v1/pods/{pod}/live"): _Route("look", (101,)),
@@ -150,6 +154,12 @@ def _dateless(answer: Answer) -> list[tuple[str, str]]:
     return [pair for pair in answer.headers if pair[0] != "date"]
 
 
+_NAMED = (
+    *("{path}", "{name}", "{token}", "{binding}", "{channel}", "{member}", "{wait}", "{handoff}"),
+    *("{session}", "{new}"),
+)
+
+
 @pytest.mark.parametrize("who", _AGENTS)
 async def test_s8_what_is_about_the_whole_fleet_is_closed_to_agents_and_tells_them_nothing(
     place: Neighbourhood, who: Who
@@ -159,7 +169,17 @@ async def test_s8_what_is_about_the_whole_fleet_is_closed_to_agents_and_tells_th
         if (method, template) in _ROUTES:
             continue
         path = template
-        for name in ("{path}", "{name}", "{token}", "{binding}", "{channel}", "{member}", "{wait}", "{handoff}"):
+        for name in (
+            "{path}",
+            "{name}",
+            "{token}",
+            "{binding}",
+            "{channel}",
+            "{member}",
+            "{wait}",
+            "{handoff}",
+            "{session}",
+        ):
             path = path.replace(name, "x")
         assert "{" not in path, f"say what to call {template} with"
         answer = await place.come(who, method, path)
@@ -183,6 +203,7 @@ class _Tool:
     given: Callable[[str, Who], Json]
     people: str = "in"  #: what an operator is told
     itself: str = "in"  #: what the pod's own agent is told
+    agents: str | None = None  #: what every agent is told
 
 
 def _number(who: Who) -> int:
@@ -204,6 +225,11 @@ _TOOLS: dict[str, _Tool] = {
     "post_message": _Tool("know", lambda pod, _: {"to": pod, "text": "hello"}),
     "offer_handoff": _Tool("know", lambda pod, _: {"to": pod, "note": "take it"}, itself="bad_input"),
     "create_channel": _Tool("know", lambda pod, who: {"name": f"by-{_number(who)}-{len(pod)}", "members": [pod]}),
+    "query_raw_memories": _Tool("look", lambda pod, _: {"query": "ready", "pod": pod}),
+    "handoff_session": _Tool(
+        "know", lambda pod, _: {"to": pod, "note": "go on"}, people="bad_input", itself="bad_input"
+    ),
+    "resume_pod": _Tool("know", lambda pod, _: {"pod": pod, "check": True}, agents="not_for_role"),
     "join_channel": _Tool("know", lambda pod, who: {"channel": f"own-{_number(who)}", "members": [pod]}),
 }
 _LISTS = (
@@ -214,6 +240,7 @@ _LISTS = (
     "list_waits",
     "list_handoffs",
     "read_inbox",
+    "list_sessions",
 )
 _BY_HANDLE = {
     "answer_binding",
@@ -223,6 +250,12 @@ _BY_HANDLE = {
     "cancel_wait",
     "accept_handoff",
     "decline_handoff",
+    "resume_session",
+    "finish_session",
+    "add_memory",
+    "get_session_memories",
+    "save_summary",
+    "get_summary",
 }
 """Those that take what one was given in hand; tests/up/test_s07_handles.py tries them with another's."""
 
@@ -238,6 +271,8 @@ def _told(who: Who, tool: _Tool) -> str:
     """What somebody who calls a tool is told: that it is done, or the code of a refusal."""
     if who == "operator":
         return tool.people
+    if tool.agents is not None:
+        return tool.agents
     if who == "itself":
         return tool.itself
     if tool.needs == "know":
@@ -272,7 +307,7 @@ async def test_s8_who_only_looks_changes_nothing_by_a_tool_and_others_have_no_to
 ) -> None:
     if who == "viewer":
         told, content = await _call(place, who, name, TARGET)
-        reads = name in ("get_status", "view_screen", "search_history")
+        reads = name in ("get_status", "view_screen", "search_history", "query_raw_memories")
         assert (told == "in") if reads else (told in ("not_for_role", "scope_missing")), content
         return
     message: Json = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}}}

@@ -88,6 +88,7 @@ async def test_s16_what_others_show_and_say_is_plain_marked_and_does_nothing(mac
         await liar.call("post_message", channel="lies", text=f"@reader {_HOSTILE}{_ESCAPES}")
         await liar.call("offer_handoff", note=_HOSTILE + _ESCAPES, to="reader", artifact="trap", files=[_HOSTILE])
         await liar.call("wait_for", pod="reader", reason=_HOSTILE[:400], timeout_s=0)
+        await liar.call("add_memory", prompt=_HOSTILE, thought=_ESCAPES, response=_HOSTILE)
         await liar.call("create_channel", name="bait", purpose=_HOSTILE, members=["reader"])
         hits = await _found(reader)
         before, sessions = _tape_hash(liar.pod), len(await machine.deeds())
@@ -102,11 +103,15 @@ async def test_s16_what_others_show_and_say_is_plain_marked_and_does_nothing(mac
             "list_pods": await reader.result("list_pods"),
             "get_status": await reader.result("get_status", pod="liar"),
             "whoami": await reader.result("whoami"),
+            "list_sessions": await reader.result("list_sessions", include_all=True),
+            "query_raw_memories": await reader.result("query_raw_memories", query="ignore previous"),
         }
         listed = {str(tool["name"]) for tool in await reader.tools() if cast(Json, tool["annotations"])["readOnlyHint"]}
         assert set(answers) == listed  # every tool that only reads
         assert (_tape_hash(liar.pod), len(await machine.deeds())) == (before, sessions)
 
+        assert "end-of-it" in str(answers["query_raw_memories"])  # it may read the liar's terminal
+        answers["get_session_memories"] = await reader.result("get_session_memories", session_id=liar.pod.session)
         answers["read_inbox"] = await reader.result("read_inbox")
         answers["read_channel"] = await reader.result("read_inbox", channel="lies")
         for tool, answer in answers.items():

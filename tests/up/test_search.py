@@ -9,7 +9,7 @@ import pytest
 
 from chaos.machine import until
 from scrubjay.ids import PodId
-from scrubjay.replay.query import parse_query
+from scrubjay.query import parse_query
 from scrubjay.replay.search import SearchIndex
 from scrubjay.tape.record import Json
 from up.machine import Machine

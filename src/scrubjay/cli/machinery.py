@@ -92,6 +92,7 @@ async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[Run
     tower = Tower(database, tapes, changes, clock, search_path=home.search_path)
     coordination = Coordination(tower, settings)
     gate = Gate(database, clock, Addresses(origins, nearest), coordination.permits)
+    coordination.pod_resume.passes = gate
     mcp = McpEndpoint(coordination)
     gate.on_pass = mcp.prepare
     try:

@@ -24,11 +24,14 @@ from scrubjay.server.refusals import error_body
 from scrubjay.server.rest import (
     bindings,
     channels,
+    checkpoints,
     fleet,
     handoffs,
+    memories,
     passes,
     pods,
     recordings,
+    sessions,
     tokens,
     topology,
     waits,
@@ -55,7 +58,22 @@ def make_app(coordination: Coordination, gate: Gate, mcp: McpEndpoint) -> FastAP
     )
     app.state.tower, app.state.coordination, app.state.gate = coordination.tower, coordination, gate
     app.state.metrics = Metrics(coordination.tower)
-    for room in (pods, recordings, fleet, worktrees, tokens, passes, bindings, channels, waits, handoffs, topology):
+    for room in (
+        pods,
+        recordings,
+        checkpoints,
+        fleet,
+        worktrees,
+        tokens,
+        passes,
+        bindings,
+        channels,
+        waits,
+        handoffs,
+        topology,
+        sessions,
+        memories,
+    ):
         app.include_router(room.router)
     app.router.routes += [
         WebSocketRoute("/api/v1/pods/{pod}/live", live_pod),

@@ -30,6 +30,7 @@ from scrubjay.server.listeners import CALLER, Caller
 from scrubjay.server.open_connections import OpenConnection
 from scrubjay.server.origins import Origin, parse_origin
 from scrubjay.server.refusals import Refused, not_allowed, refuse, secured
+from scrubjay.server.request_context import context_of, in_context
 from scrubjay.settings import user_name
 
 PRINCIPAL = "scrubjay.principal"
@@ -146,7 +147,7 @@ class Guard:
             return
         connection = OpenConnection(admitted.principal, send, admitted.caller.abort, websocket=False)
         connection.needs += admitted.needs()
-        with self._gate.connections.holding(connection):
+        with self._gate.connections.holding(connection), in_context(context_of(scope, admitted.principal)):
             await answer.of(self._app, scope, receive_metered)
 
     async def _admit(self, scope: Scope) -> _Admitted:

@@ -21,9 +21,9 @@ import structlog
 
 from scrubjay.errors import IndexDiscarded, NotATape, ScrubjayError
 from scrubjay.ids import PodId
+from scrubjay.query import Query
 from scrubjay.replay.indexer import Indexer
 from scrubjay.replay.keyframes import open_keyframes
-from scrubjay.replay.query import Query
 from scrubjay.replay.search import Hit, SearchIndex
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.reader import Tape

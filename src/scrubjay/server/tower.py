@@ -43,6 +43,7 @@ from scrubjay.server.peer import ANSWER_WITHIN_S, Peer
 from scrubjay.store.database import Database
 from scrubjay.store.events import append_event
 from scrubjay.store.happenings import follow_status
+from scrubjay.store.pod_sessions import follow_pod
 from scrubjay.store.pods import PodFacts, add_pod, change_pod, get_pod, list_pods, remove_pod
 from scrubjay.store.retiring import retire_pod
 from scrubjay.store.runners import connect_runner, disconnect_runner, disconnect_runners
@@ -527,7 +528,7 @@ def _record_report(connection: Connection, report: PodReport, runner: RunnerId, 
                 pod=facts.id,
             )
             add_worktree(connection, tree, wall_us=wall_us)
-        _follow(connection, facts, Status("starting"), status, wall_us=wall_us)
+        _follow(connection, facts, Status("starting"), status, new=True, wall_us=wall_us)
         return True
     current = get_pod(connection, facts.id)
     if current is None:
@@ -545,12 +546,16 @@ def _record_report(connection: Connection, report: PodReport, runner: RunnerId, 
         confidence=status.confidence,
         wall_us=wall_us,
     ):
-        _follow(connection, facts, current[1], status, wall_us=wall_us)
+        _follow(connection, facts, current[1], status, new=False, wall_us=wall_us)
+    elif status.process not in OVER:
+        follow_pod(connection, facts, ended=None, new=False, wall_us=wall_us)  # its machine may have been away
     return True
 
 
-def _follow(connection: Connection, facts: PodFacts, before: Status, after: Status, *, wall_us: int) -> None:
+def _follow(connection: Connection, facts: PodFacts, before: Status, after: Status, *, new: bool, wall_us: int) -> None:
     """Take up what a new status means for others."""
+    ended = describe_process(after.process, after.reason, after.exit_status) if after.process in OVER else None
+    follow_pod(connection, facts, ended=ended, new=new, wall_us=wall_us)
     follow_status(connection, facts.id, facts.session, before, after, wall_us=wall_us)
     if after.process in OVER:  # what its agent left running acts for it no more
         revoke_tokens_of(connection, facts.id, wall_us=wall_us)

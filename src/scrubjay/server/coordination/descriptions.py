@@ -134,6 +134,7 @@ def describe_handoff(handoff: Handoff, view: View) -> Json:
         "commit": handoff.commit,
         "state": handoff.state,
         "takers": [view.name(party) for party in handoff.takers],
+        "session_id": handoff.session,
         "offered_us": handoff.offered_us,
         "since_us": handoff.since_us,
     }

@@ -9,10 +9,11 @@ from sqlalchemy import Connection
 from scrubjay.errors import BadInput, HandoffUnfit, NoSuchHandoff
 from scrubjay.fleet.handoffs import FILES_MAX, KEY_MAX, NOTE_MAX, Handoff, State
 from scrubjay.fleet.messages import check_text
-from scrubjay.ids import new_record_id
+from scrubjay.ids import SessionId, new_record_id
 from scrubjay.server.coordination.actors import Actor, View
 from scrubjay.server.coordination.descriptions import describe_handoff
 from scrubjay.server.coordination.reception import Reception
+from scrubjay.server.sessions.sessions import Sessions
 from scrubjay.store import handoffs as store
 from scrubjay.store.messages import acknowledge_about
 from scrubjay.tape.record import Json
@@ -24,8 +25,8 @@ _TAKEABLE: tuple[State, ...] = ("offered", "accepted")
 class Handoffs:
     """What is offered, and who takes it."""
 
-    def __init__(self, reception: Reception) -> None:
-        self._reception = reception
+    def __init__(self, reception: Reception, sessions: Sessions) -> None:
+        self._reception, self._sessions = reception, sessions
 
     async def offer(
         self,
@@ -69,7 +70,10 @@ class Handoffs:
             taker = found.recipient if actor.is_person and found.recipient is not None else actor.party
             taken = store.accept_handoff(connection, found, taker, wall_us=reception.wall_us)
             acknowledge_about(connection, actor.party, "handoff", found.id, wall_us=reception.wall_us)
-            return describe_handoff(taken, view)
+            if taken.session is None or taker in found.takers:
+                return describe_handoff(taken, view)
+            session = self._sessions.hand_over_in(connection, actor, taker, SessionId(taken.session))
+            return describe_handoff(taken, view) | {"epoch": session.epoch, "last_seq": session.last_seq}
 
         return await reception.change(actor, f"accept {handoff}", key, body)
 

@@ -21,7 +21,7 @@ from scrubjay.store.bindings import expire_bindings
 from scrubjay.store.deadlocks import end_deadlock, found_deadlock, list_deadlocks
 from scrubjay.store.events import Event, append_event
 from scrubjay.store.notices import claim_notice
-from scrubjay.store.parties import name_of, pod_of
+from scrubjay.store.parties import end_of, name_of, pod_of
 from scrubjay.store.waits import get_wait, list_waits
 
 LOOK_EVERY_S = 1.0  # for what takes too long, and for what a full disk has not taken
@@ -159,8 +159,8 @@ def _keep_cycle(connection: Connection, *, cycle: Cycle, wall_us: int) -> None:
 def _keep_starving(connection: Connection, *, waits: list[str], wall_us: int) -> None:
     for wait in waits:
         found = get_wait(connection, wait)
-        if found is None or found.outcome is not None:
-            continue
+        if found is None or found.outcome is not None or end_of(connection, found.waiter) is not None:
+            continue  # or nobody is there any more whom it holds up
         if claim_notice(connection, f"starved:{wait}", wall_us=wall_us, quiet_us=_EVER_US):
             _append_starving(connection, found, wall_us=wall_us)
 

@@ -18,3 +18,6 @@ IdempotencyKey = Annotated[
 TimeoutS = Annotated[
     float, Field(ge=0, le=300, description="How long to block, in seconds; 0 returns at once. Ask again after it.")
 ]
+SessionHandle = Annotated[
+    str | None, Field(max_length=200, description="A session of yours; by default the one you are in.")
+]

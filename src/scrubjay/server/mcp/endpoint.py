@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import structlog
@@ -21,9 +22,9 @@ from scrubjay.fleet.access import Principal
 from scrubjay.ids import WireSessionId
 from scrubjay.server.coordination.coordination import Coordination
 from scrubjay.server.guard import principal_of
-from scrubjay.server.mcp.caller import Caller, calling
 from scrubjay.server.mcp.calls import Calls
 from scrubjay.server.mcp.sessions import WireSessions
+from scrubjay.server.request_context import current_context, in_context, with_meta
 from scrubjay.tape.record import Json
 
 if TYPE_CHECKING:
@@ -42,7 +43,15 @@ log = structlog.get_logger()
 
 def all_tools() -> Iterable[Tool]:
     """The tools of the server. Loading them is a part of what waits for the first agent."""
-    from scrubjay.server.mcp import binding_tools, channel_tools, fleet_tools, handoff_tools, wait_tools
+    from scrubjay.server.mcp import (
+        binding_tools,
+        channel_tools,
+        fleet_tools,
+        handoff_tools,
+        memory_tools,
+        session_tools,
+        wait_tools,
+    )
 
     return (
         *fleet_tools.TOOLS,
@@ -50,6 +59,8 @@ def all_tools() -> Iterable[Tool]:
         *wait_tools.TOOLS,
         *handoff_tools.TOOLS,
         *binding_tools.TOOLS,
+        *session_tools.TOOLS,
+        *memory_tools.TOOLS,
     )
 
 
@@ -129,10 +140,16 @@ class McpEndpoint:
                 await response(scope, receive, send)
 
     async def _delete(self, principal: Principal, scope: Scope) -> Response:
-        raw = _header(scope, _SESSION_HEADER)
-        if raw is None:
+        """A client says that it ends: whatever session it holds is free."""
+        context, raw = current_context(), _header(scope, _SESSION_HEADER)
+        if raw is None and context.client is None:
             return _refusal(400, _INVALID_REQUEST, "There is no session to end")
-        return Response() if await self._sessions.close(principal, raw) else _no_session()
+        if raw is not None:
+            if not await self._sessions.close(principal, raw):
+                return _no_session()
+            context = replace(context, connection=WireSessionId(raw))
+        await self._coordination.sessions.leave(context)
+        return Response()
 
     async def _post(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         self._wanted.set()
@@ -150,30 +167,43 @@ class McpEndpoint:
         from scrubjay.server.mcp.protocol import ASSUMED_VERSION, is_handshake, negotiate
 
         if not is_handshake(request.version):
-            with calling(Caller(principal, cast(str, request.version))):
-                await protocol.handle(request.scope, request.receive, send)
+            with in_context(replace(current_context(), protocol=cast(str, request.version))):
+                await self._handle(protocol, request, send)
             return
         if request.session is None:
             hello = request.hello()
             if hello is not None:
                 send = self._opening(principal, hello, negotiate(hello.get("protocolVersion")), send)
-            with calling(Caller(principal, request.version or ASSUMED_VERSION)):
-                await protocol.handle(request.scope, request.receive, send)
+            with in_context(replace(current_context(), protocol=request.version or ASSUMED_VERSION)):
+                await self._handle(protocol, request, send)
             return
         session = await self._sessions.find(principal, request.session)
         if session is None:
             await _no_session()(request.scope, request.receive, send)
             return
-        with calling(Caller(principal, session.protocol, session.id)):
+        with in_context(replace(current_context(), protocol=session.protocol, connection=session.id)):
+            await self._handle(protocol, request, send)
+
+    async def _handle(self, protocol: Protocol, request: _Request, send: Send) -> None:
+        """Whoever waits for an answer is there, and holds what they hold."""
+        with self._coordination.sessions.heartbeats.busy(current_context().holder):
             await protocol.handle(request.scope, request.receive, send)
 
     def _opening(self, principal: Principal, hello: Json, protocol: str, send: Send) -> Send:
-        """Begin a session when a handshake succeeds, and name it in the answer."""
+        """Begin a protocol session when a handshake succeeds, and name it in the answer.
+
+        A handshake may ask for the session it comes back to. What came of it, each later answer about it says.
+        """
+        context = current_context()
+        wanted = with_meta(context, hello.get("_meta")).handle
 
         async def send_opening(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
                 session = await self._sessions.open(principal, client=_client(hello), protocol=protocol)
                 message = _naming(message, session)
+                if session is not None and wanted is not None:
+                    with in_context(replace(context, connection=session)):
+                        await self._coordination.sessions.come_back(principal, wanted)
             await send(message)
 
         return send_opening

@@ -12,8 +12,8 @@ from scrubjay.fleet.parties import session_party
 from scrubjay.fleet.process import describe_state
 from scrubjay.fleet.untrusted import quote
 from scrubjay.ids import PodId
+from scrubjay.query import parse_query
 from scrubjay.replay.frame import Frame
-from scrubjay.replay.query import parse_query
 from scrubjay.replay.reel import Reel
 from scrubjay.replay.still import encode_still
 from scrubjay.server.mcp.arguments import At, IdempotencyKey, Pod

@@ -19,9 +19,9 @@ from starlette.types import Receive, Scope, Send
 import scrubjay
 from scrubjay.errors import ScrubjayError
 from scrubjay.server.limits import BODY_MAX_BYTES
-from scrubjay.server.mcp.caller import Caller, current_caller
 from scrubjay.server.mcp.calls import CallKey, Calls
 from scrubjay.server.mcp.toolbox import Answer, Tool, Toolbox, failure
+from scrubjay.server.request_context import RequestContext, current_context, in_context, with_meta
 
 _INSTRUCTIONS = (
     "Scrubjay watches over a fleet of agents in terminals, called pods. With these tools you see the others, talk and "
@@ -71,17 +71,18 @@ class Protocol:
         return types.ListToolsResult(tools=self._listed)
 
     async def _call(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        caller = current_caller()
-        work = self._toolbox.call(params.name, params.arguments or {}, caller)
-        try:
-            answer = await self._calls.carry_out(work, _key(caller, context.request_id))
-        except ScrubjayError as error:
-            answer = failure(error)
+        request = with_meta(current_context(), params.meta)
+        with in_context(request):  # a call is a task of its own, which has the context it was started in
+            work = self._toolbox.call(params.name, params.arguments or {}, request)
+            try:
+                answer = await self._calls.carry_out(work, _key(request, context.request_id))
+            except ScrubjayError as error:
+                answer = failure(error)
         return _result(answer)
 
     async def _cancelled(self, _context: _Context, params: types.CancelledNotificationParams) -> None:
         """Clients with a handshake cancel by another request; the others hang up."""
-        key = _key(current_caller(), params.request_id)
+        key = _key(current_context(), params.request_id)
         if key is not None:
             self._calls.cancel(key)
 
@@ -96,8 +97,8 @@ def negotiate(wanted: object) -> str:
     return wanted if isinstance(wanted, str) and wanted in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
 
 
-def _key(caller: Caller, request: str | int | None) -> CallKey | None:
-    return None if caller.connection is None or request is None else (caller.connection, request)
+def _key(context: RequestContext, request: str | int | None) -> CallKey | None:
+    return None if context.connection is None or request is None else (context.connection, request)
 
 
 def _describe(tool: Tool) -> types.Tool:

@@ -32,8 +32,8 @@ from scrubjay.replay.instants import wall_of
 from scrubjay.server.coordination.actors import Actor
 from scrubjay.server.coordination.coordination import Coordination
 from scrubjay.server.errors import code_of
-from scrubjay.server.mcp.caller import Caller
 from scrubjay.server.refusals import error_body
+from scrubjay.server.request_context import RequestContext
 from scrubjay.server.tower import Tower
 from scrubjay.tape.record import Json
 
@@ -66,7 +66,7 @@ class Desk:
     """What a tool has before it: the server, and who has called."""
 
     coordination: Coordination
-    caller: Caller
+    context: RequestContext
 
     @property
     def tower(self) -> Tower:
@@ -76,7 +76,7 @@ class Desk:
     @property
     def asker(self) -> Principal:
         """Who has called."""
-        return self.caller.principal
+        return self.context.principal
 
     @property
     def actor(self) -> Actor:
@@ -194,17 +194,17 @@ class Toolbox:
         """All of them, in the order in which they are listed."""
         return list(self._tools.values())
 
-    async def call(self, name: str, raw: Mapping[str, object], caller: Caller) -> Answer:
+    async def call(self, name: str, raw: Mapping[str, object], context: RequestContext) -> Answer:
         """Call a tool for somebody. What goes wrong is an answer, too."""
         try:
             found = self._tools.get(name)
             if found is None:
                 raise NoSuchTool(name)
-            return _success(await found.run(Desk(self._coordination, caller), raw))
+            return _success(await found.run(Desk(self._coordination, context), raw))
         except ScrubjayError as error:
             return failure(error)
         except Exception:  # the agent goes on; what it was is in the log, for it may hold what nobody else should see
-            log.exception("tool.failed", tool=name, principal=caller.principal.id)
+            log.exception("tool.failed", tool=name, principal=context.principal.id)
             return _failure("internal_error", "something went wrong here", "the server's log says what")
 
 

@@ -223,6 +223,9 @@ class Handoff(Model):
     commit: str | None
     state: str = Field(description="offered, accepted, declined or withdrawn.")
     takers: list[str]
+    session_id: str | None = Field(default=None, description="The session that whoever accepts has from then on.")
+    epoch: int | None = Field(default=None, description="Of that session, for whoever has just accepted.")
+    last_seq: int | None = None
     offered_us: int
     since_us: int
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 
 from scrubjay.ids import PodId
-from scrubjay.replay.query import mark, parse_query
+from scrubjay.query import mark, parse_query
 from scrubjay.screen.pieces import clean
 from scrubjay.server.rest import models
 from scrubjay.server.rest.context import InTower, RawInstant, instant_us, pod_id

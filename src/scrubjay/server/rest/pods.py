@@ -93,14 +93,14 @@ async def start(
         runner = tower.choose_runner(wanted.runner)
         if not wanted.mcp:
             return await runner.ask(request, timeout_s=CLONE_WITHIN_S)
-        return await _start_with_pass(runner, request, gate)
+        return await start_with_pass(runner, request, gate)
 
     answer = await once(tower, asker, idempotency_key, carry_out)
     await tower.until_known(PodId(str(answer["id"])))
     return models.Started(id=str(answer["id"]), name=str(answer["name"]), session=str(answer["session"]))
 
 
-async def _start_with_pass(runner: Peer, request: messages.Start, gate: Gate) -> Json:
+async def start_with_pass(runner: Peer, request: messages.Start, gate: Gate) -> Json:
     """Start a pod whose agent can come to this server's tools."""
     try:
         made = await gate.make_pass()

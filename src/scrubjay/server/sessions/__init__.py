@@ -1,0 +1,1 @@
+"""Sessions: who holds each, what is remembered of it, and how it is gone on with."""

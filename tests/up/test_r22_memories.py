@@ -1,0 +1,141 @@
+"""R22: an append whose answer got lost is repeated by its key: one row and the same answer, whoever asks again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+from typing import cast
+
+import httpx
+import pytest
+
+from mcp_room.raw import MODERN_VERSION, Raw, connected
+from scrubjay.errors import Fenced, KeyReused
+from scrubjay.tape.record import Json
+from server.holders import HolderConnection, Holders, open_holders
+from tiers import sized
+from up.agents import Agent
+from up.cutting_proxy import open_cutting_proxy
+from up.machine import Machine
+
+pytestmark = pytest.mark.anyio
+
+_ROUNDS = sized(1000, 5000)
+_CUT = sized(100, 1000)
+
+
+def _same(answer: Json) -> Json:
+    """An answer, but for saying that it is not the first."""
+    return {name: value for name, value in answer.items() if name not in ("repeated", "warning", "new_session")}
+
+
+@pytest.mark.timeout(sized(240, 1800))
+async def test_r22_an_append_that_is_repeated_by_its_key_is_one_row_and_the_same_answer(tmp_path: Path) -> None:
+    chance = Random(22)
+    async with open_holders(tmp_path) as holders:
+        client = holders.connect("life-0")
+        session = str((await client.resume())["session_id"])
+
+        for number in range(1, _ROUNDS + 1):
+            first = await client.add(f"turn {number}", key=f"k{number}")
+            assert (first["seq"], first.get("repeated")) == (number, None)
+            again, client = await _repeat(holders, client, session, number, chance)
+            assert again["repeated"] is True
+            assert _same(again) == _same(first)
+
+        memories = await holders.memories(session)
+        assert [memory.seq for memory in memories] == list(range(1, _ROUNDS + 1))
+        assert [memory.turn.prompt for memory in memories] == [f"turn {number}" for number in range(1, _ROUNDS + 1)]
+        assert len(await holders.events("memory.added")) == _ROUNDS
+
+
+async def _repeat(
+    holders: Holders, client: HolderConnection, session: str, number: int, chance: Random
+) -> tuple[Json, HolderConnection]:
+    """Ask again over the same connection, or over another that has taken the session; and who goes on."""
+    text, key = f"turn {number}", f"k{number}"
+    if chance.random() < 0.5:
+        return await client.add(text, key=key), client
+    other = holders.connect(f"life-{number}")
+    back = await other.resume(session, takeover=True)
+    assert back["last_seq"] == number
+    again = await other.add(text, key=key)
+    # Whoever lost it may learn what became of what it asked for, and add nothing.
+    assert _same(await client.add(text, key=key)) == _same(again)
+    with pytest.raises(Fenced):
+        await client.add("late", key=f"late {number}")
+    return again, other
+
+
+@pytest.mark.timeout(sized(240, 1800))
+async def test_r22_of_two_appends_with_one_key_at_once_one_is_a_row_and_both_are_answered_the_same(
+    tmp_path: Path,
+) -> None:
+    async with open_holders(tmp_path) as holders:
+        client = holders.connect("one")
+        session = str((await client.resume())["session_id"])
+
+        for number in range(1, _ROUNDS + 1):
+            answers = await asyncio.gather(*(client.add(f"turn {number}", key=f"k{number}") for _ in range(2)))
+            assert _same(answers[0]) == _same(answers[1])
+            assert [answer.get("repeated") for answer in answers].count(True) == 1
+
+        assert [memory.seq for memory in await holders.memories(session)] == list(range(1, _ROUNDS + 1))
+
+
+async def test_r22_a_key_stands_for_what_it_was_first_used_for(tmp_path: Path) -> None:
+    async with open_holders(tmp_path) as holders:
+        client = holders.connect("one")
+        await client.add("this", key="k")
+
+        with pytest.raises(KeyReused):
+            await client.add("that", key="k")
+
+
+# Over the protocol.
+
+
+@pytest.mark.timeout(sized(240, 3600))
+@pytest.mark.parametrize("version", ["2025-06-18", MODERN_VERSION])
+async def test_r22_an_append_whose_answer_is_cut_is_one_row_whoever_repeats_it(machine: Machine, version: str) -> None:
+    token = await machine.token("agent", name="ann")
+    async with open_cutting_proxy(machine.server.url) as way:
+        session: str | None = None
+        answered: list[Json] = []
+        lives = 0
+        for number in range(1, _CUT + 1):
+            text: Json = {"prompt": f"turn {number}", "idempotency_key": f"k{number}"}
+            async with (
+                connected(machine.server.url, token) as http,
+                connected(way, token) as cut_http,
+            ):
+                client, cut = Raw(http, version), Raw(cut_http, version)
+                await client.open()
+                cut.session = client.session
+                if version == MODERN_VERSION:
+                    http.headers["Scrubjay-Connection"] = cut_http.headers["Scrubjay-Connection"] = f"c{number}"
+                agent, lives = Agent("ann", client, token), lives + 1
+                begun = await agent.call("resume_session", session_id=session, takeover=session is not None)
+                session = str(begun["session_id"])
+                if number > 1:  # another connection repeats what the one before had asked for, too
+                    before: Json = {"prompt": f"turn {number - 1}", "idempotency_key": f"k{number - 1}"}
+                    assert _same(await agent.call("add_memory", **before)) == _same(answered[-1])
+
+                with pytest.raises(httpx.HTTPError):
+                    await cut.ask("tools/call", name="add_memory", arguments=text)
+                first = await agent.call("add_memory", **text)
+                second = await agent.call("add_memory", **text)
+
+                assert first == second
+                assert (first["seq"], first["repeated"]) == (number, True)
+                answered.append(first)
+
+        async with connected(machine.server.url, token) as http:
+            agent = Agent("ann", Raw(http, MODERN_VERSION), token)
+            listed = await agent.call("get_session_memories", session_id=session, limit=200)
+        if _CUT <= 200:
+            memories = cast(list[Json], listed["memories"])
+            assert [memory["prompt"] for memory in memories] == [f"turn {number}" for number in range(1, _CUT + 1)]
+        assert listed["last_seq"] == _CUT
+        print(f"{_CUT} answers cut, {lives} connections, {listed['last_seq']} rows")
