@@ -114,6 +114,23 @@ def complete_pods(ctx: click.Context, _param: click.Parameter, incomplete: str) 
     ]
 
 
+def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of pods, and ids of sessions once some of one is typed, that begin so."""
+    import os
+
+    found = complete_pods(ctx, param, incomplete)
+    if not incomplete:
+        return found
+    given = ctx.find_root().params
+    home = Home(read_settings(os.environ, data=given.get("data"), config=given.get("config")).data)
+    newest = {pod.session: pod for pod in home.pods()}
+    return found + [
+        CompletionItem(session, help=f"the session of {pod.name}")
+        for session, pod in newest.items()
+        if session.startswith(incomplete)
+    ]
+
+
 def complete_agents(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Names of agents that begin so."""
     import os

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import re
 import socket
 import threading
@@ -29,6 +30,7 @@ CONNECT_S = 10.0
 SILENCE_MAX_S = 90.0  # the server says every 15 s that it is still there
 AWAY_MAX_S = 20.0  # for a server that was there to come back; it takes two or three
 ABSENT_MAX_S = 3.0  # for one that nobody has seen
+BEAT_S = 15.0  # a quarter of how long a session is held by somebody silent
 FINISH_S = 1.5  # for what is under way when the client has closed our input; official clients end us after 2
 AT_ONCE_MAX = 64
 
@@ -73,9 +75,24 @@ class _Broken(ScrubjayError):
 class Bridge:
     """One client on one side, one server on the other."""
 
-    def __init__(self, client: Client, write: Callable[[bytes], None], complain: Callable[[str], None]) -> None:
-        """``write`` takes a line of the protocol; ``complain`` words for people."""
+    def __init__(
+        self,
+        client: Client,
+        write: Callable[[bytes], None],
+        complain: Callable[[str], None],
+        *,
+        session: str | None = None,
+        takeover: bool = False,
+    ) -> None:
+        """``write`` takes a line of the protocol; ``complain`` words for people; ``session`` is what to go on with,
+        ``takeover`` also if another connection has it."""
         self._client = client
+        # By which the server tells this process from another with the same token.
+        self._named = {"Scrubjay-Connection": os.urandom(16).hex()}
+        if session is not None:
+            self._named["Scrubjay-Session"] = session
+        if takeover:
+            self._named["Scrubjay-Takeover"] = "true"
         self._write, self._complain = write, complain
         self._lock = threading.Lock()  # of what is written and of what is under way
         self._renewing = threading.Lock()
@@ -84,11 +101,13 @@ class Bridge:
         self._threads: set[threading.Thread] = set()
         self._complaint: str | None = None
         self._hello: _Hello | None = None
+        self._meta: object = None  # of the last message of a client that says in each what it is in
         self._reached = False
         self.ending = threading.Event()  #: nothing more will come, and nobody waits for a server that is away
 
     def run(self, lines: Iterable[bytes]) -> None:
         """Carry lines until there are no more."""
+        threading.Thread(target=self._keep_alive, daemon=True).start()
         for line in lines:
             if line.strip():
                 self._take(line)
@@ -139,13 +158,24 @@ class Bridge:
             if exchange is not None:
                 exchange.cancel()
 
+    def _keep_alive(self) -> None:
+        """Let the server know that the client is there, which may think for long: it keeps the session it holds."""
+        while not self.ending.wait(BEAT_S):
+            if self._reached and not self._under_way:
+                method, params = ("ping", {}) if self._meta is None else ("server/discover", {"_meta": self._meta})
+                beat: _Json = {"jsonrpc": "2.0", "id": "scrubjay-beat", "method": method, "params": params}
+                _Exchange(self, beat, method, silent=True).run()
+
     def _leave(self) -> None:
-        """End the session at the server, as nobody will name it again."""
-        if self._hello is None or self._hello.session is None:
+        """Say that nobody will come over this connection again: what it holds is free."""
+        if not self._reached:
             return
+        headers = self._credential() | self._named
+        if self._hello is not None and self._hello.session is not None:
+            headers["Mcp-Session-Id"] = self._hello.session
         with suppress(OSError, http.client.HTTPException):
             connection = self._client.connect(1.0)
-            connection.request("DELETE", PATH, headers=self._credential() | {"Mcp-Session-Id": self._hello.session})
+            connection.request("DELETE", PATH, headers=headers)
             connection.getresponse()
             connection.close()
 
@@ -220,12 +250,14 @@ class Bridge:
 
     def headers(self, message: _Json, method: str) -> dict[str, str]:
         """What goes with a message, so that the server need not read it to know what it is."""
-        headers = self._credential() | {
+        headers = self._credential() | self._named
+        headers |= {
             "Content-Type": "application/json",
             "Accept": ", ".join(_KINDS),
         }
         version = _version_of(message)
         if version is not None:
+            self._meta = cast(_Json, message["params"])["_meta"]
             return headers | _modern(message, method, version)
         if method != "initialize" and self._hello is not None:
             if self._hello.version is not None:

@@ -13,6 +13,8 @@ from scrubjay.cli.context import Context, pass_context, say
 if TYPE_CHECKING:
     from scrubjay.cli.client import Client
 
+SESSION_VARIABLE, TAKEOVER_VARIABLE = "SCRUBJAY_SESSION", "SCRUBJAY_TAKEOVER"
+
 
 @click.command("mcp")
 @click.option("--server", metavar="URL", help="The server, instead of JAY_MCP_URL or this machine's own.")
@@ -21,7 +23,8 @@ def command(context: Context, server: str | None) -> None:
     """Speak MCP on standard input and output, for agents that cannot speak it over HTTP.
 
     What comes in is carried to the server: the one that is named by --server or JAY_MCP_URL, with the token in
-    SCRUBJAY_TOKEN or JAY_MCP_TOKEN, or else the one of this machine.
+    SCRUBJAY_TOKEN or JAY_MCP_TOKEN, or else the one of this machine. SCRUBJAY_SESSION names the session to go on with;
+    SCRUBJAY_TAKEOVER=1 takes it from a connection that still has it.
     """
     from scrubjay.cli.mcp_bridge import Bridge
 
@@ -31,7 +34,12 @@ def command(context: Context, server: str | None) -> None:
         out.write(line)
         out.flush()
 
-    Bridge(_client(context, server), write, lambda words: say(f"scrubjay: {words}")).run(sys.stdin.buffer)
+    session = os.environ.get(SESSION_VARIABLE, "").strip() or None
+    takeover = os.environ.get(TAKEOVER_VARIABLE, "").strip().lower() in ("1", "true")
+    bridge = Bridge(
+        _client(context, server), write, lambda words: say(f"scrubjay: {words}"), session=session, takeover=takeover
+    )
+    bridge.run(sys.stdin.buffer)
     # What is still under way ends with us; the rest of Python's farewell would wait for it.
     os._exit(0)
 

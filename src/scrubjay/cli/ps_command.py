@@ -74,6 +74,7 @@ def describe(pod: Pod, seen: Observation) -> Json:
         "followers": live.get("followers"),
         "agent": pod.agent,
         "conversation": pod.conversation,
+        "resumed_from": pod.resumed_from,
         **describe_activity_of(pod, seen),
     }
 

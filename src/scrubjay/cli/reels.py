@@ -14,16 +14,18 @@ from scrubjay.replay.workers import Workers
 
 
 def pods_of(home: Home, raw: str) -> list[Pod]:
-    """By id the one pod, by name every pod that ever had it, oldest first."""
+    """By id the one pod, by name every pod that ever had it, by session every pod of it, oldest first."""
     found = home.find(raw)
     if found.id.startswith(raw) and not found.name.startswith(raw):
         return [found]
+    if not found.name.startswith(raw):
+        return home.of_session(found.session)
     return [pod for pod in home.pods() if pod.name == found.name]
 
 
 @contextmanager
 def open_reel(home: Home, raw: str) -> Generator[Reel]:
-    """The recordings of a pod, by name, id or prefix, as one line of time; NoSuchPod, AmbiguousPod or NotATape."""
+    """The recordings of a pod or session, by name, id or prefix, as one line of time; NoSuchPod and the like."""
     pods = pods_of(home, raw)
     sources: list[Source] = []
     for pod in pods:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from scrubjay.cli.context import Context, emit, human_bytes, json_option, pass_context, pods_argument, say
-from scrubjay.errors import BadInput
+from scrubjay.errors import BadInput, RepositoryGone, ScrubjayError
+from scrubjay.pods.pod import Pod
 
 
 @click.command("rm")
@@ -13,7 +16,7 @@ from scrubjay.errors import BadInput
 @json_option
 @pass_context
 def command(context: Context, pods: tuple[str, ...], *, as_json: bool) -> None:
-    """Delete pods that have ended, with their tapes. This cannot be undone."""
+    """Delete pods that have ended, with their tapes and checkpoints. This cannot be undone."""
     if not pods:
         raise BadInput("there is nothing to delete", hint="name one or more pods that have ended")
     if context.server is not None:
@@ -26,8 +29,22 @@ def command(context: Context, pods: tuple[str, ...], *, as_json: bool) -> None:
     for pod in found:
         size = pod.tape().stored_bytes
         context.home.remove(pod)
+        if pod.worktree is not None:
+            _forget_checkpoints(context, pod)
         removed.append(pod.id)
         if not as_json:
             say(f"scrubjay: deleted {pod.name} ({human_bytes(size)})")
     if as_json:
         emit({"removed": removed})
+
+
+def _forget_checkpoints(context: Context, pod: Pod) -> None:
+    from scrubjay.runner.checkpoints import Checkpoints
+    from scrubjay.runner.worktrees import Worktrees
+
+    try:
+        Checkpoints(Worktrees(context.home.path, environ=os.environ)).forget(pod)
+    except (OSError, RepositoryGone):
+        pass  # then they are gone already
+    except ScrubjayError as error:
+        say(f"scrubjay: what was kept of the worktree of {pod.name} is still in its repository: {error}")

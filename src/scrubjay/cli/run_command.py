@@ -20,7 +20,7 @@ from scrubjay.pods.pod import Pod
 if TYPE_CHECKING:
     from scrubjay.wire.messages import Start
 
-_SIZE_WITHOUT_TERMINAL = (120, 36)
+SIZE_WITHOUT_TERMINAL = (120, 36)
 _LOST = 1
 
 
@@ -72,7 +72,7 @@ def command(
         raise BadInput("--json would mix with what the program shows", hint="add --detach, or leave --json out")
     if not command and agent is None:
         raise BadInput("there is nothing to run", hint="give a command after --, or --agent NAME")
-    here = terminal_size() or _SIZE_WITHOUT_TERMINAL
+    here = terminal_size() or SIZE_WITHOUT_TERMINAL
     cols, rows = cols if cols is not None else here[0], rows if rows is not None else here[1]
     plain = repository is None and branch is None and base is None and agent is None and prompt is None
     plain = plain and Library(context.settings.agents).recognise(command[0]) is None
@@ -101,7 +101,7 @@ def command(
         repository=_repository(context, repository),
         branch=branch,
         base=base,
-        environment=dict(_variable(word) for word in environment),
+        environment=dict(parse_variable(word) for word in environment),
         cols=cols,
         rows=rows,
     )
@@ -109,10 +109,11 @@ def command(
         from scrubjay.cli.remote import run_elsewhere
 
         return run_elsewhere(context, wanted, mcp=not no_mcp, detach=detach, as_json=as_json)
-    return _go_on(context, _start(context, wanted, mcp=not no_mcp), detach, as_json)
+    return _go_on(context, start_here(context, wanted, mcp=not no_mcp), detach, as_json)
 
 
-def _start(context: Context, wanted: Start, *, mcp: bool) -> Pod:
+def start_here(context: Context, wanted: Start, *, mcp: bool) -> Pod:
+    """Start a pod on this machine, with or without a server."""
     from msgspec import structs
 
     from scrubjay.runner.start import start
@@ -158,7 +159,8 @@ def _repository(context: Context, repository: str | None) -> str | None:
     return str(Path(repository).absolute())
 
 
-def _variable(word: str) -> tuple[str, str]:
+def parse_variable(word: str) -> tuple[str, str]:
+    """A variable and its value; BadInput if it is not NAME=VALUE."""
     name, equals, value = word.partition("=")
     if not equals or not name:
         raise BadInput(f"{name!r} is not NAME=VALUE", hint="like --env EDITOR=vi")

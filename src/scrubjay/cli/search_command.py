@@ -19,8 +19,8 @@ from scrubjay.cli.reels import pods_of
 from scrubjay.errors import IndexDiscarded, NotATape
 from scrubjay.ids import PodId
 from scrubjay.pods.pod import Pod
+from scrubjay.query import Kind, Query, mark, parse_query
 from scrubjay.replay.instants import wall_of
-from scrubjay.replay.query import Kind, Query, mark, parse_query
 from scrubjay.replay.search import Hit, SearchIndex
 from scrubjay.screen.pieces import clean
 from scrubjay.tape.record import Json

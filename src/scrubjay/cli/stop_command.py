@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from scrubjay.cli.context import Context, emit, json_option, pass_context, pod_argument, say
-from scrubjay.errors import KeeperGone, KeeperRefused, PodNotRunning
+from scrubjay.errors import PodNotRunning
 from scrubjay.keeper.undertaker import bury
-from scrubjay.pods.pod import Pod
-
-_PATIENCE_S = 5.0  # beyond the grace, for leftovers and the last sync
+from scrubjay.pods.stopping import stop_pod
 
 
 @click.command("stop")
@@ -42,27 +38,9 @@ def command(context: Context, pod: str, grace_s: float, *, as_json: bool) -> Non
     elif seen.state in ("exited", "imported"):
         raise PodNotRunning(found.name, seen.describe())
     else:
-        with found.connect() as keeper:
-            keeper.ask({"do": "stop", "author": context.author, "grace_ms": int(grace_s * 1000)})
-        _wait_for_end(found, grace_s + _PATIENCE_S)
+        stop_pod(found, author=context.author, grace_s=grace_s)
     seen = found.observe()
     if as_json:
         emit({"id": found.id, "name": found.name, "state": seen.state, "status": seen.status})
     else:
         say(f"scrubjay: pod {found.name} {seen.describe()}")
-
-
-def _wait_for_end(pod: Pod, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    try:
-        with pod.connect() as keeper:
-            keeper.socket.settimeout(0.2)
-            while time.monotonic() < deadline:
-                keeper.receive()
-    except (KeeperGone, PodNotRunning):
-        while pod.alive and time.monotonic() < deadline:
-            time.sleep(0.01)
-    if pod.alive:
-        raise KeeperRefused(
-            f"pod {pod.name!r} has not ended after {timeout_s:g} s", hint="its disk may be full: see 'scrubjay ps'"
-        )

@@ -7,7 +7,7 @@ from rich.color import ColorType
 from rich.style import Style as Look
 
 from scrubjay.cli.player.paint import Paint, with_cursor, with_hits
-from scrubjay.replay.query import mark, parse_query
+from scrubjay.query import mark, parse_query
 from scrubjay.screen.ghostty import Terminal
 from scrubjay.screen.picture import Attribute, Line, Picture, Span, Style, plain_picture, rgb
 from scrubjay.screen.snapshot import read_picture

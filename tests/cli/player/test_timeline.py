@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +35,22 @@ def test_one_row_shows_the_place_and_the_signs_in_the_activity() -> None:
 def test_two_rows_show_the_signs_above() -> None:
     timeline = _timeline((1.0,) * 10, marks=(250,), seams=(600,))
 
-    assert _text(timeline, Signs(450), rows=2) == ["  ◆ ▼ ┊   ", "██████████"]
+    assert _text(timeline, Signs(450), rows=2) == ["  ◆ ▼ ┊   ", "██████┊███"]
+
+
+def test_two_rows_say_how_long_there_was_nobody_between_two_tapes() -> None:
+    timeline = replace(_timeline((1.0,) * 10, seams=(250, 900, 950)), away=(11_000_000_000, 5_000_000, 300))
+
+    wide, narrow = (_text(timeline, Signs(0), width=width, rows=2) for width in (40, 20))
+
+    assert wide == ["▼         ┊ nobody for 3h3m         ┊ ┊ ", "██████████┊█████████████████████████┊█┊█"]
+    assert narrow[0] == "▼    ┊3h3m        ┊┊"
+
+
+def test_a_gap_of_which_nothing_is_known_has_no_length() -> None:
+    timeline = replace(_timeline((1.0,) * 10, seams=(500,)), away=(None,))
+
+    assert _text(timeline, Signs(0), width=20, rows=2)[0] == "▼         ┊         "
 
 
 def test_what_is_behind_looks_different_from_what_is_ahead() -> None:

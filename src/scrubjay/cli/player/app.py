@@ -27,8 +27,8 @@ from scrubjay.cli.player.status import Status
 from scrubjay.cli.player.timeline import Signs
 from scrubjay.cli.player.transport import Transport
 from scrubjay.errors import ScrubjayError
+from scrubjay.query import parse_query
 from scrubjay.replay.instants import SECOND_US
-from scrubjay.replay.query import parse_query
 
 _TICK_S = 0.04  # 25 pictures a second are enough for text, and for a slow line
 _SURVEY_EVERY_S = 1.0  # how often the line of time of a running pod is drawn anew

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from scrubjay.cli.player.paint import Paint, with_cursor, with_hits
 from scrubjay.cli.player.viewport import Size, Viewport
-from scrubjay.replay.query import Query, mark
+from scrubjay.query import Query, mark
 from scrubjay.screen.picture import Line, Picture, plain_picture
 
 _EDGE = Look(dim=True)

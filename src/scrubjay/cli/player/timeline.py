@@ -5,12 +5,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from scrubjay.cli.context import human_span
 from scrubjay.replay.frame import Timeline
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _QUIET = "·"
 _SEAM, _MARK, _CUT_FROM, _CUT_TO, _HIT, _ASKS = "┊", "◆", "[", "]", "•", "?"
 _HEAD, _ABOVE_HEAD = "┃", "▼"
+_AWAY_US = 1_000_000  # shorter than this, nobody was missed
 
 
 class Look(Enum):
@@ -65,6 +67,9 @@ def draw_timeline(timeline: Timeline, signs: Signs, width: int, *, rows: int) ->
     activity = _draw_activity(timeline, head, width)
     above = _draw_signs(timeline, signs, width)
     if rows >= 2:
+        above = _label_gaps(timeline, width) | above
+        for seam in timeline.seams:
+            activity[column_of(seam, timeline.duration, width)] = Cell(_SEAM, Look.SEAM)
         top = [above.get(column, Cell(" ", Look.EMPTY)) for column in range(width)]
         top[head] = Cell(_ABOVE_HEAD, Look.HEAD)
         activity[head] = Cell(activity[head].character, Look.HEAD)
@@ -73,6 +78,18 @@ def draw_timeline(timeline: Timeline, signs: Signs, width: int, *, rows: int) ->
         activity[column] = cell
     activity[head] = Cell(_HEAD, Look.HEAD)
     return [activity]
+
+
+def _label_gaps(timeline: Timeline, width: int) -> dict[int, Cell]:
+    """How long there was nobody, right behind each seam, where there is room up to the next."""
+    columns = [column_of(seam, timeline.duration, width) for seam in timeline.seams]
+    cells: dict[int, Cell] = {}
+    for column, after, away in zip(columns, [*columns[1:], width], timeline.away, strict=False):
+        label = f" nobody for {human_span(away / 1e6)} " if away is not None and away >= _AWAY_US else ""
+        label = label if len(label) < after - column else label.removeprefix(" nobody for ").rstrip()
+        if label and len(label) < after - column:
+            cells |= {column + 1 + place: Cell(letter, Look.SEAM) for place, letter in enumerate(label)}
+    return cells
 
 
 def _draw_activity(timeline: Timeline, head: int, width: int) -> list[Cell]:
