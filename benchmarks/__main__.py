@@ -18,7 +18,17 @@ from pathlib import Path
 import scrubjay
 from benchmarks import echo, indexing, keeper, recording, search, seek, status_accuracy, storage
 from benchmarks.family import CommandFailed, stolen_s
-from benchmarks.fleet import echo_live, ingest, late_join, messages, status_live, topology, viewers, wait_graph
+from benchmarks.fleet import (
+    echo_live,
+    ingest,
+    late_join,
+    memories,
+    messages,
+    status_live,
+    topology,
+    viewers,
+    wait_graph,
+)
 from benchmarks.plan import MB, Plan, clean_environment
 from benchmarks.report import Report
 from benchmarks.terminal import NoEcho
@@ -41,6 +51,7 @@ _BENCHMARKS = {
     "waits": wait_graph.measure,
     "topology": topology.measure,
     "messages": messages.measure,
+    "memory": memories.measure,
 }
 _RESULTS = Path(__file__).parent / "results"
 _SIZE_MB, _LONGEST_MB = 100, 1000

@@ -16,7 +16,7 @@ from random import Random
 from benchmarks.plan import Plan
 from benchmarks.report import Cell, Report, Table, Target, middle, percentile
 from benchmarks.streams import COLS, ROWS, SEED, log_lines
-from scrubjay.replay.query import mark, parse_query
+from scrubjay.query import mark, parse_query
 from scrubjay.replay.rows import Row
 from scrubjay.replay.search import INDEX_NAME, SearchIndex
 

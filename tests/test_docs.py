@@ -6,12 +6,25 @@ import dataclasses
 import re
 import subprocess
 from pathlib import Path
+from typing import cast, get_args
 
 import click
 import pytest
 
 from scrubjay.cli.commands import Commands
+from scrubjay.cli.mcp_command import SESSION_VARIABLE
+from scrubjay.fleet.memories import TEXT_MAX, TOOLS_MAX, WORD_MAX
+from scrubjay.fleet.sessions import Reason, warn
+from scrubjay.ids import SessionId
 from scrubjay.server.mcp.endpoint import all_tools
+from scrubjay.server.request_context import (
+    CONNECTION_HEADER,
+    EPOCH_HEADER,
+    EPOCH_META,
+    SESSION_HEADER,
+    SESSION_META,
+)
+from scrubjay.server.rest.session_models import Memory
 from scrubjay.settings import Settings
 from scrubjay.tape.format import Kind, encode_record, encode_segment_header, tape_salt
 
@@ -96,6 +109,41 @@ def test_every_tool_and_what_it_takes_is_on_the_page_on_tools() -> None:
         assert tool.name in rows, tool.name
         for name in re.findall(r"\w+", rows[tool.name]):
             assert name in (*tool.parameters.model_fields, "or"), f"{tool.name} does not take {name}"
+
+
+def test_every_reason_is_on_the_page_on_deployment_with_the_warning_that_is_given() -> None:
+    page = (_DOCS / "shared-deployment.md").read_text()
+    rows = re.findall(r"^\| `(\w+)`[^|]* \| (NOT RESUMED: .*) \|$", page, re.MULTILINE)
+    explained = re.findall(r"^\| `(\w+)` \| [^|]+ \| [^|]+ \| [^|]* \|$", page, re.MULTILINE)
+
+    assert {reason for reason, _ in rows} == set(get_args(Reason)) == set(explained)
+    assert page.count("NOT RESUMED") == len(rows)
+    for reason, sentence in rows:
+        assert sentence == _warning_like(sentence, cast(Reason, reason))
+
+
+def _warning_like(sentence: str, reason: Reason) -> str:
+    """What somebody is told for a reason, with the names and numbers of an example."""
+    asked = "yesterday" if reason == "malformed" else "a" * 26
+    holder, free = re.search(r" is held by (\w+)", sentence), re.search(r" is free (\d+) s", sentence)
+    held_by, for_s = (holder and holder[1]), (free and int(free[1]))
+    return warn(reason, asked, SessionId("b" * 26), held_by=held_by, for_s=for_s)
+
+
+def test_every_carrier_of_a_session_is_on_the_pages_that_tell_of_it() -> None:
+    for page in ("shared-deployment.md", "mcp.md"):
+        text = (_DOCS / page).read_text()
+        for name in (SESSION_HEADER, CONNECTION_HEADER, EPOCH_HEADER, SESSION_META, EPOCH_META, SESSION_VARIABLE):
+            assert f"`{name}`" in text, f"{page} does not tell of {name}"
+
+
+def test_every_field_and_limit_of_a_memory_is_on_the_page_on_memory() -> None:
+    page = (_DOCS / "memory.md").read_text()
+
+    for field in Memory.model_fields.keys() - {"session_id"}:
+        assert re.search(rf"^\| (`\w+`, )*`{field}`(, `\w+`)* \|", page, re.MULTILINE), field
+    assert f"| {TEXT_MAX:,} characters each |" in page
+    assert f"| {TOOLS_MAX}, each of {WORD_MAX} characters |" in page
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import shutil
-import socket
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol, cast
 
 from benchmarks.family import CommandFailed
+from benchmarks.fleet.redis import Line, find_redis, running_redis
 from benchmarks.fleet.server import Server, running_server, wait_until
+from benchmarks.fleet.web import Web
 from benchmarks.plan import Plan
 from benchmarks.report import Cell, Report, Table, Target, percentile
 
@@ -24,7 +21,6 @@ MESSAGES = 300  # of each kind
 LIMIT_MS = 50.0
 CHANNEL, READER, TEXT = "build", "reader", "the tests are green, go on with the release notes"
 _WAIT_S = 60
-_UP_WITHIN_S = 10.0
 
 
 class _Place(Protocol):
@@ -56,7 +52,7 @@ def measure(plan: Plan) -> Report:
     """Ours and Redis, by turns of what is done."""
     with running_server(plan) as server, _ours(server) as ours:
         rows = [_row("scrubjay: REST to post, MCP to read", *_time_all(ours))]
-    program = shutil.which("redis-server") or shutil.which("redis-check-rdb")  # by another name it is the same program
+    program = find_redis()
     if program is not None:
         with _redis(program, plan.folder / "redis") as redis:
             rows.append(_row("redis stream, consumer group, unix socket", *_time_all(redis)))
@@ -122,45 +118,10 @@ def _time_waiting(place: _Place) -> list[float]:
 # Ours.
 
 
-class _Web:
-    """Requests of one token over one connection."""
-
-    def __init__(self, address: tuple[str, int], token: str) -> None:
-        self._connection = http.client.HTTPConnection(*address, timeout=2 * _WAIT_S)
-        self._headers = {
-            "Authorization": f"Bearer {token}",
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-        }
-
-    def ask(self, method: str, path: str, body: object = None) -> dict[str, object]:
-        """What is answered."""
-        data = None if body is None else json.dumps(body)
-        self._connection.request(method, path, body=data, headers=self._headers)
-        response = self._connection.getresponse()
-        answer = response.read().decode()
-        if response.status >= 400:
-            raise CommandFailed(f"{path} was answered with {response.status}: {answer[:200]}")
-        said = [line.removeprefix("data:") for line in answer.splitlines() if line.startswith(("data:", "{"))]
-        return cast("dict[str, object]", json.loads(said[-1]))
-
-    def call(self, tool: str, **arguments: object) -> dict[str, object]:
-        """What a tool says."""
-        params = {"name": tool, "arguments": arguments}
-        answer = self.ask("POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
-        result = cast("dict[str, object]", answer["result"])
-        if result.get("isError"):
-            raise CommandFailed(f"{tool} failed: {result}")
-        return cast("dict[str, object]", result["structuredContent"])
-
-    def close(self) -> None:
-        self._connection.close()
-
-
 class _Ours:
     """A person who posts, and an agent outside pods who reads."""
 
-    def __init__(self, person: _Web, reader: _Web) -> None:
+    def __init__(self, person: Web, reader: Web) -> None:
         self._person, self._reader = person, reader
         self._last = 0
         self._read: list[str] = []
@@ -193,7 +154,7 @@ def _ours(server: Server) -> Generator[_Ours]:
         cast("dict[str, str]", server.client.post("/api/v1/tokens", {"role": role, "name": name}))["token"]
         for role, name in (("operator", "person"), ("agent", READER))
     ]
-    with closing(_Web(server.address, tokens[0])) as person, closing(_Web(server.address, tokens[1])) as reader:
+    with closing(Web(server.address, tokens[0])) as person, closing(Web(server.address, tokens[1])) as reader:
         person.ask("POST", "/api/v1/channels", {"name": CHANNEL, "members": [READER]})
         yield _Ours(person, reader)
 
@@ -201,42 +162,10 @@ def _ours(server: Server) -> Generator[_Ours]:
 # Redis.
 
 
-class _Line:
-    """A connection to Redis."""
-
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(path))
-        self._file = self._socket.makefile("rb")
-
-    def ask(self, *words: object) -> object:
-        """Have a command done; what it says."""
-        encoded = [str(word).encode() for word in words]
-        parts = [b"*%d\r\n" % len(encoded), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded)]
-        self._socket.sendall(b"".join(parts))
-        return self._answer()
-
-    def _answer(self) -> object:
-        line = self._file.readline()
-        kind, rest = line[:1], line[1:-2]
-        if kind == b"$":
-            size = int(rest)
-            return None if size < 0 else self._file.read(size + 2)[:-2]
-        if kind == b"*":
-            return None if int(rest) < 0 else [self._answer() for _ in range(int(rest))]
-        if kind in (b"+", b":"):
-            return rest
-        raise CommandFailed(f"redis said {line.decode(errors='replace')!r}")
-
-    def close(self) -> None:
-        self._file.close()
-        self._socket.close()
-
-
 class _Redis:
     """One who posts, and one of a group who reads."""
 
-    def __init__(self, poster: _Line, reader: _Line) -> None:
+    def __init__(self, poster: Line, reader: Line) -> None:
         self._poster, self._reader = poster, reader
         self._read = b""
 
@@ -265,29 +194,6 @@ class _Redis:
 
 @contextmanager
 def _redis(program: str, folder: Path) -> Generator[_Redis]:
-    folder.mkdir()
-    path = folder / "socket"
-    settings = {"port": 0, "unixsocket": path, "dir": folder, "save": "", "appendonly": "yes", "appendfsync": "always"}
-    argv = ["redis-server", *(part for name, value in settings.items() for part in (f"--{name}", str(value)))]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(argv, executable=program, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
-        wait_until(_answering(path), _UP_WITHIN_S, "redis-server")
-        with closing(_Line(path)) as poster, closing(_Line(path)) as reader:
-            poster.ask("XGROUP", "CREATE", CHANNEL, READER, "$", "MKSTREAM")
-            yield _Redis(poster, reader)
-    finally:
-        process.terminate()
-        process.wait()
-        shutil.rmtree(folder)
-
-
-def _answering(path: Path) -> Callable[[], bool]:
-    def answers() -> bool:
-        try:
-            with closing(_Line(path)) as line:
-                return line.ask("PING") == b"PONG"
-        except OSError:
-            return False
-
-    return answers
+    with running_redis(program, folder) as path, closing(Line(path)) as poster, closing(Line(path)) as reader:
+        poster.ask("XGROUP", "CREATE", CHANNEL, READER, "$", "MKSTREAM")
+        yield _Redis(poster, reader)

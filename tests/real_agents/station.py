@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,11 +35,12 @@ class Station:
         self._up, self.url = self._start(port=0)
         return self
 
-    def restart(self) -> None:
+    def restart(self, *, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Kill ``scrubjay up`` in the middle of whatever it does, and start it again at the same address."""
         port = int(self.url.rpartition(":")[2])
         self._up.kill()
         self._forget_up()
+        meanwhile()
         self._up, self.url = self._start(port=port)
 
     def _start(self, *, port: int) -> tuple[subprocess.Popen[bytes], str]:

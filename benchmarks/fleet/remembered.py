@@ -1,0 +1,199 @@
+"""A million memories in a catalog, of agents in pods and outside: nothing of it runs.
+
+Words are as rare and as common as in real text: the second is half as frequent as the first, the hundredth a hundredth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+
+from sqlalchemy import Connection, insert, update
+
+from scrubjay.cli.machinery import CATALOG
+from scrubjay.clock import SystemClock
+from scrubjay.fleet.memories import Instant, Memory, Turn
+from scrubjay.fleet.parties import Party, agent_party
+from scrubjay.ids import PodId, PodName, SessionId, new_pod_id, new_runner_id, new_session_id
+from scrubjay.server.credentials import Credentials
+from scrubjay.store import schema
+from scrubjay.store.events import last_number
+from scrubjay.store.memory_text import index_memory
+from scrubjay.store.pod_sessions import follow_pod
+from scrubjay.store.pods import PodFacts, add_pod
+from scrubjay.store.runners import connect_runner
+from scrubjay.store.sessions import open_session
+from scrubjay.store.sqlite import SqliteDatabase
+from scrubjay.store.status import Status
+from scrubjay.tape.record import Json
+
+MEMORIES = 1_000_000
+PODS, OWN_SESSIONS, OTHERS, OTHER_SESSIONS = 200, 1_000, 8, 100  # sessions of pods, of one agent, of each of others
+DAYS = 90
+WORDS = 60_000
+PROMPT_WORDS, RESPONSE_WORDS = 12, 40
+_BATCH = 1_000  # in a transaction
+_DAY_US = 24 * 3600 * 1_000_000
+_SYLLABLES = [first + vowel for first in "bcdfghjklmnprstvwz" for vowel in "aeiou"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What was put there."""
+
+    words: list[str]  #: the most common one first
+    sessions: list[SessionId]
+    pods: list[PodId]
+    agents: list[str]
+    token: str  #: of an agent that has a thousand sessions
+    begun_us: int
+    filled_s: float
+    megabytes: float
+
+
+def fill(data: Path) -> Remembered:
+    """Make a catalog with all of it in a data directory."""
+    return asyncio.run(_fill(data / CATALOG))
+
+
+async def _fill(path: Path) -> Remembered:
+    database = await SqliteDatabase.open(path)
+    began = time.perf_counter()
+    try:
+        credentials = Credentials(database, SystemClock())
+        made = [await credentials.create_token("agent", name=f"agent-{number}") for number in range(OTHERS + 1)]
+        library = await database.write(lambda on: _Library(on, [agent_party(token.row.id) for token in made]))
+        for _ in range(MEMORIES // _BATCH):
+            await database.write(library.add_batch)
+        await database.write(library.finish)
+    finally:
+        await database.close()
+    return Remembered(
+        library.words,
+        library.sessions,
+        library.pods,
+        library.agents,
+        made[0].text,
+        library.begun_us,
+        time.perf_counter() - began,
+        path.stat().st_size / 1e6,
+    )
+
+
+class _Library:
+    """Everybody who remembers, and a clock."""
+
+    def __init__(self, connection: Connection, parties: list[Party]) -> None:
+        self._rng = Random(7)
+        self.words = _vocabulary(self._rng)
+        self._weights = list(accumulate(1 / (rank + 1) for rank in range(WORDS)))
+        self.begun_us = time.time_ns() // 1000 - DAYS * _DAY_US
+        self._step_us = DAYS * _DAY_US // MEMORIES
+        self.pods: list[PodId] = []
+        self.agents = ["claude", "codex", *(f"agent-{number}" for number in range(OTHERS + 1))]
+        self._homes: list[tuple[SessionId, str, PodId | None]] = []
+        self._add_pods(connection)
+        for number, party in enumerate(parties):
+            for _ in range(OTHER_SESSIONS if number else OWN_SESSIONS):
+                session = open_session(
+                    connection, owner=party, holder=None, held_by=f"agent-{number}", wall_us=self.begun_us
+                )
+                self._homes.append((session.id, f"agent-{number}", None))
+        self.sessions = [session for session, _, _ in self._homes]
+        self._counts = dict.fromkeys(self.sessions, 0)
+        self._number = last_number(connection)
+        self._added = 0
+
+    def _add_pods(self, connection: Connection) -> None:
+        runner = new_runner_id()
+        connect_runner(connection, runner, name="box", host="box", version="1", wall_us=self.begun_us)
+        for number in range(PODS):
+            agent = self.agents[number % 2]
+            facts = PodFacts(
+                id=new_pod_id(),
+                name=PodName(f"pod-{number}"),
+                session=new_session_id(),
+                runner=runner,
+                argv=(agent,),
+                cwd="/home/me/project",
+                cols=120,
+                rows=36,
+                agent=agent,
+                repository=None,
+                branch=None,
+                worktree=None,
+                imported=False,
+                created_us=self.begun_us,
+            )
+            add_pod(connection, facts, Status("exited"), wall_us=self.begun_us)
+            follow_pod(connection, facts, ended="exit 0", new=True, wall_us=self.begun_us)
+            self.pods.append(facts.id)
+            self._homes.append((facts.session, agent, facts.id))
+
+    def add_batch(self, connection: Connection) -> None:
+        """The next thousand. The rows as the schema has them, many at a time; the index by the store's own function."""
+        memories = [self._make() for _ in range(_BATCH)]
+        connection.execute(insert(schema.event), [_event(memory) for memory in memories])
+        connection.execute(insert(schema.memory), [_row(memory) for memory in memories])
+        for memory in memories:
+            index_memory(connection, memory)
+
+    def _make(self) -> Memory:
+        session, agent, pod = self._homes[self._rng.randrange(len(self._homes))]
+        self._counts[session] += 1
+        self._added += 1
+        turn = Turn(self._text(PROMPT_WORDS), "", self._text(RESPONSE_WORDS), "a-model", ("Bash", "Edit"), 1500)
+        tape = None if pod is None else Instant(pod, self._added, self._added)
+        wall_us = self.begun_us + self._added * self._step_us
+        return Memory(
+            *(session, self._counts[session], turn, "agent", 1, wall_us, self._number + self._added),
+            *(f"key-{self._added}", agent, tape),
+        )
+
+    def _text(self, length: int) -> str:
+        return " ".join(self._rng.choices(self.words, cum_weights=self._weights, k=length))
+
+    def finish(self, connection: Connection) -> None:
+        """Let each session know how many it has."""
+        for session, count in self._counts.items():
+            connection.execute(update(schema.session).where(schema.session.c.id == session).values(last_seq=count))
+
+
+def _vocabulary(rng: Random) -> list[str]:
+    found: dict[str, None] = {}
+    while len(found) < WORDS:
+        found["".join(rng.choices(_SYLLABLES, k=rng.randint(2, 4)))] = None
+    return list(found)
+
+
+def _event(memory: Memory) -> Json:
+    data: Json = {"session": memory.session, "seq": memory.seq, "source": memory.source}
+    pod = memory.tape.pod if memory.tape is not None else None
+    return {"number": memory.number, "wall_us": memory.wall_us, "kind": "memory.added", "pod": pod, "data": data}
+
+
+def _row(memory: Memory) -> Json:
+    turn, tape = memory.turn, memory.tape
+    return {
+        "number": memory.number,
+        "session": memory.session,
+        "seq": memory.seq,
+        "source": memory.source,
+        "key": memory.key,
+        "prompt": turn.prompt,
+        "thought": turn.thought,
+        "response": turn.response,
+        "model": turn.model,
+        "tools": list(turn.tools),
+        "tokens": turn.tokens,
+        "agent": memory.agent,
+        "epoch": memory.epoch,
+        "pod": tape.pod if tape is not None else None,
+        "tape_at": tape.at if tape is not None else None,
+        "tape_offset": tape.offset if tape is not None else None,
+        "wall_us": memory.wall_us,
+    }
