@@ -24,6 +24,7 @@ from benchmarks.fleet import (
     late_join,
     memories,
     messages,
+    resume,
     status_live,
     topology,
     viewers,
@@ -52,6 +53,7 @@ _BENCHMARKS = {
     "topology": topology.measure,
     "messages": messages.measure,
     "memory": memories.measure,
+    "resume": resume.measure,
 }
 _RESULTS = Path(__file__).parent / "results"
 _SIZE_MB, _LONGEST_MB = 100, 1000

@@ -50,6 +50,7 @@ class Remembered:
     pods: list[PodId]
     agents: list[str]
     token: str  #: of an agent that has a thousand sessions
+    other_token: str  #: of one that has a hundred
     begun_us: int
     filled_s: float
     megabytes: float
@@ -64,9 +65,10 @@ async def _fill(path: Path) -> Remembered:
     database = await SqliteDatabase.open(path)
     began = time.perf_counter()
     try:
-        credentials = Credentials(database, SystemClock())
+        begun_us = time.time_ns() // 1000 - DAYS * _DAY_US
+        credentials = Credentials(database, _StoppedClock(begun_us))
         made = [await credentials.create_token("agent", name=f"agent-{number}") for number in range(OTHERS + 1)]
-        library = await database.write(lambda on: _Library(on, [agent_party(token.row.id) for token in made]))
+        library = await database.write(lambda on: _Library(on, [agent_party(token.row.id) for token in made], begun_us))
         for _ in range(MEMORIES // _BATCH):
             await database.write(library.add_batch)
         await database.write(library.finish)
@@ -78,20 +80,31 @@ async def _fill(path: Path) -> Remembered:
         library.pods,
         library.agents,
         made[0].text,
+        made[1].text,
         library.begun_us,
         time.perf_counter() - began,
         path.stat().st_size / 1e6,
     )
 
 
+class _StoppedClock(SystemClock):
+    """Shows when it all began."""
+
+    def __init__(self, wall_us: int) -> None:
+        self._wall_us = wall_us
+
+    def wall_us(self) -> int:
+        return self._wall_us
+
+
 class _Library:
     """Everybody who remembers, and a clock."""
 
-    def __init__(self, connection: Connection, parties: list[Party]) -> None:
+    def __init__(self, connection: Connection, parties: list[Party], begun_us: int) -> None:
         self._rng = Random(7)
         self.words = _vocabulary(self._rng)
         self._weights = list(accumulate(1 / (rank + 1) for rank in range(WORDS)))
-        self.begun_us = time.time_ns() // 1000 - DAYS * _DAY_US
+        self.begun_us = begun_us
         self._step_us = DAYS * _DAY_US // MEMORIES
         self.pods: list[PodId] = []
         self.agents = ["claude", "codex", *(f"agent-{number}" for number in range(OTHERS + 1))]
@@ -158,9 +171,12 @@ class _Library:
         return " ".join(self._rng.choices(self.words, cum_weights=self._weights, k=length))
 
     def finish(self, connection: Connection) -> None:
-        """Let each session know how many it has."""
+        """Let each session know how many it has, and the catalog where it is."""
+        last_us = self.begun_us + self._added * self._step_us
         for session, count in self._counts.items():
-            connection.execute(update(schema.session).where(schema.session.c.id == session).values(last_seq=count))
+            row = update(schema.session).where(schema.session.c.id == session)
+            connection.execute(row.values(last_seq=count, used_us=last_us))
+        connection.execute(update(schema.clock).values(number=self._number + self._added, wall_us=last_us))
 
 
 def _vocabulary(rng: Random) -> list[str]:

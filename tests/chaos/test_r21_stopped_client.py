@@ -97,7 +97,7 @@ def test_r21_a_client_that_was_stopped_for_too_long_writes_nothing_when_it_goes_
         _call(client, "add_memory", prompt="the second of another")
 
         assert "fenced" in refused
-        assert "ann has it now" in refused
+        assert "another connection (ann) has it now" in refused
         memories = client.memories()
         assert [memory["seq"] for memory in memories] == list(range(1, before + 3))
         assert [memory["prompt"] for memory in memories] == [

@@ -90,9 +90,10 @@ def test_each_connection_holds_for_itself_and_a_pod_for_all_of_its_own() -> None
     wire = RequestContext(_AGENT, connection=WireSessionId("w"))
     other_wire = RequestContext(_AGENT, connection=WireSessionId("v"))
     client = RequestContext(_AGENT, client="c")
-    holders = [context.holder for context in (plain, wire, other_wire, client)]
+    named = RequestContext(_AGENT, session="s")
+    holders = [context.holder for context in (plain, wire, other_wire, client, named)]
 
-    assert len(set(holders)) == 4
+    assert len(set(holders)) == 5
     assert RequestContext(_AGENT, client="c", connection=WireSessionId("w")).holder == client.holder
     pod = Principal("token:p", "pod", "worker", PodId("p" * 26))
     assert RequestContext(pod, client="c").holder == RequestContext(pod).holder == pod_holder("p" * 26)

@@ -20,9 +20,9 @@ from scrubjay.store.memories import (
     Appending,
     append_memory,
     last_memories,
+    last_memory_at,
     list_memories,
     memories_of_numbers,
-    own_turns_since,
 )
 from scrubjay.store.memory_text import Among, find_memories
 from scrubjay.store.sessions import (
@@ -223,13 +223,14 @@ def test_the_same_key_appends_once_and_another_text_under_it_is_refused(catalog:
     assert _append(catalog, session.id, "next").seq == 2
 
 
-def test_what_an_agent_wrote_itself_since_an_instant_is_told_from_the_rest(catalog: Connection) -> None:
+def test_the_last_memory_of_an_instant_is_the_one_there_was(catalog: Connection) -> None:
     session = _open(catalog)
-    _append(catalog, session.id, "before", at=1)
-    _append(catalog, session.id, "since", at=2)
-    append_memory(catalog, Turn("captured"), Appending(session.id, 1, "hook"), wall_us=START_US + 3)
+    for at in (1, 2, 3):
+        _append(catalog, session.id, f"turn {at}", at=at)
 
-    assert own_turns_since(catalog, session.id, since_us=START_US + 2) == [Turn("since")]
+    seen = [last_memory_at(catalog, session.id, at_us=START_US + at) for at in (0, 1, 2, 9)]
+
+    assert [memory.seq if memory is not None else None for memory in seen] == [None, 1, 2, 3]
 
 
 _Step = tuple[int, str, int]

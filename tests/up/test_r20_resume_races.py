@@ -190,7 +190,7 @@ async def test_r20_who_is_taken_over_from_is_told_by_name_and_reason_over_http(m
         await two.call("add_memory", prompt="after")
 
         assert refused["code"] == "fenced"
-        assert "ann has it now" in str(refused["message"])
+        assert "another connection (ann) has it now" in str(refused["message"])
         assert "takeover=true" in str(refused["hint"])
         listed = cast(list[Json], (await two.call("get_session_memories"))["memories"])
         assert [memory["prompt"] for memory in listed] == ["before", "after"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import cast
@@ -22,7 +24,7 @@ from up.machine import Machine
 pytestmark = pytest.mark.anyio
 
 _ROUNDS = sized(1000, 5000)
-_CUT = sized(100, 1000)
+_CUT, _LIVES = sized(100, 1000), sized(20, 200)
 
 
 def _same(answer: Json) -> Json:
@@ -96,46 +98,58 @@ async def test_r22_a_key_stands_for_what_it_was_first_used_for(tmp_path: Path) -
 # Over the protocol.
 
 
+@asynccontextmanager
+async def _life(machine: Machine, way: str, token: str, version: str, name: str) -> AsyncGenerator[tuple[Agent, Raw]]:
+    """A client that has begun, and the same one over a way on which its answers get lost."""
+    async with connected(machine.server.url, token) as http, connected(way, token) as cut_http:
+        client, cut = Raw(http, version), Raw(cut_http, version)
+        await client.open()
+        cut.session = client.session
+        if version == MODERN_VERSION:
+            http.headers["Scrubjay-Connection"] = cut_http.headers["Scrubjay-Connection"] = name
+        yield Agent(name, client, token), cut
+
+
 @pytest.mark.timeout(sized(240, 3600))
 @pytest.mark.parametrize("version", ["2025-06-18", MODERN_VERSION])
 async def test_r22_an_append_whose_answer_is_cut_is_one_row_whoever_repeats_it(machine: Machine, version: str) -> None:
     token = await machine.token("agent", name="ann")
+    session: str | None = None
+    last: tuple[Json, Json] | None = None
+    number = 0
     async with open_cutting_proxy(machine.server.url) as way:
-        session: str | None = None
-        answered: list[Json] = []
-        lives = 0
-        for number in range(1, _CUT + 1):
-            text: Json = {"prompt": f"turn {number}", "idempotency_key": f"k{number}"}
-            async with (
-                connected(machine.server.url, token) as http,
-                connected(way, token) as cut_http,
-            ):
-                client, cut = Raw(http, version), Raw(cut_http, version)
-                await client.open()
-                cut.session = client.session
-                if version == MODERN_VERSION:
-                    http.headers["Scrubjay-Connection"] = cut_http.headers["Scrubjay-Connection"] = f"c{number}"
-                agent, lives = Agent("ann", client, token), lives + 1
+        for life in range(_LIVES):
+            async with _life(machine, way, token, version, f"life-{life}") as (agent, cut):
                 begun = await agent.call("resume_session", session_id=session, takeover=session is not None)
                 session = str(begun["session_id"])
-                if number > 1:  # another connection repeats what the one before had asked for, too
-                    before: Json = {"prompt": f"turn {number - 1}", "idempotency_key": f"k{number - 1}"}
-                    assert _same(await agent.call("add_memory", **before)) == _same(answered[-1])
+                if last is not None:  # what was asked for over the connection before, too
+                    assert _same(await agent.call("add_memory", **last[0])) == _same(last[1])
+                for _ in range(_CUT // _LIVES):
+                    number += 1
+                    turn: Json = {"prompt": f"turn {number}", "idempotency_key": f"k{number}"}
 
-                with pytest.raises(httpx.HTTPError):
-                    await cut.ask("tools/call", name="add_memory", arguments=text)
-                first = await agent.call("add_memory", **text)
-                second = await agent.call("add_memory", **text)
+                    with pytest.raises(httpx.HTTPError):
+                        await cut.ask("tools/call", name="add_memory", arguments=turn)
+                    first = await agent.call("add_memory", **turn)
+                    second = await agent.call("add_memory", **turn)
 
-                assert first == second
-                assert (first["seq"], first["repeated"]) == (number, True)
-                answered.append(first)
-
+                    assert _same(first) == _same(second)
+                    assert (first["seq"], first["repeated"]) == (number, True)
+                    last = turn, first
         async with connected(machine.server.url, token) as http:
-            agent = Agent("ann", Raw(http, MODERN_VERSION), token)
-            listed = await agent.call("get_session_memories", session_id=session, limit=200)
-        if _CUT <= 200:
-            memories = cast(list[Json], listed["memories"])
-            assert [memory["prompt"] for memory in memories] == [f"turn {number}" for number in range(1, _CUT + 1)]
-        assert listed["last_seq"] == _CUT
-        print(f"{_CUT} answers cut, {lives} connections, {listed['last_seq']} rows")
+            prompts = await _prompts(Agent("ann", Raw(http, MODERN_VERSION), token), session)
+
+    assert number == _CUT
+    assert prompts == [f"turn {number}" for number in range(1, _CUT + 1)]
+
+
+async def _prompts(agent: Agent, session: str | None) -> list[object]:
+    """What was asked in a session, by all its memories in order."""
+    found: list[object] = []
+    cursor: object = None
+    while True:
+        page = await agent.call("get_session_memories", session_id=session, limit=200, cursor=cursor)
+        found += [memory["prompt"] for memory in cast(list[Json], page["memories"])]
+        cursor = page.get("cursor")
+        if cursor is None:
+            return found

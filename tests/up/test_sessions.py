@@ -18,7 +18,7 @@ from scrubjay.ids import SessionId
 from scrubjay.store.events import Event, read_events
 from scrubjay.tape.record import Json
 from up.agents import Agent, acquaint, open_agents
-from up.machine import Machine
+from up.machine import Machine, open_machine
 
 pytestmark = pytest.mark.anyio
 
@@ -177,6 +177,39 @@ async def test_the_first_carrier_counts_and_one_that_is_refused_is_never_skipped
         assert (await visitor.call("get_session_memories", session_id=of_header))["last_seq"] == 2
 
 
+async def test_what_is_resumed_by_a_tool_counts_from_then_on_whatever_the_connection_was_made_for(
+    machine: Machine,
+) -> None:
+    token = await _token(machine, "changer")
+    made: list[str] = []
+    for _ in range(2):
+        async with visiting(machine, token) as other:
+            made.append(str((await other.call("add_memory", prompt="one"))["session_id"]))
+            await other.leave()
+    async with visiting(machine, token, session=made[0]) as visitor:
+        assert (await visitor.call("add_memory", prompt="two"))["session_id"] == made[0]
+        await visitor.call("resume_session", session_id=made[1])
+        assert (await visitor.call("add_memory", prompt="two"))["session_id"] == made[1]
+        refused = await visitor.call("resume_session", session_id="nonsense")
+        added = await visitor.call("add_memory", prompt="one")
+        assert (added["session_id"], added["warning"]) == (refused["session_id"], refused["warning"])
+        again = await visitor.call("resume_session")
+        assert (again["resumed"], again["reason"], again["requested_id"]) == (False, "malformed", "nonsense")
+
+
+async def test_a_connection_may_say_that_it_takes_its_session_over_which_it_does_once(machine: Machine) -> None:
+    token = await _token(machine, "restarted")
+    async with visiting(machine, token) as dead:
+        session = str((await dead.call("add_memory", prompt="one"))["session_id"])
+        async with visiting(machine, token, session=session) as polite:
+            assert (await polite.call("add_memory", prompt="lost"))["session_id"] != session
+        async with visiting(machine, token, session=session, Scrubjay_Takeover="true") as heir:
+            assert (await heir.call("add_memory", prompt="two"))["seq"] == 2
+            async with visiting(machine, token, session=session, Scrubjay_Takeover="1") as second:
+                assert (await second.call("add_memory", prompt="three"))["seq"] == 3
+                assert (await heir.refusal("add_memory", prompt="four"))["code"] == "fenced"  # it does not fight back
+
+
 async def test_who_is_in_no_session_reads_none_and_begins_none(machine: Machine) -> None:
     token = await _token(machine, "newcomer")
     async with visiting(machine, token) as visitor:
@@ -255,7 +288,12 @@ async def test_a_finished_session_is_reopened_only_when_that_is_asked_for(machin
         assert (await visitor.call("add_memory", prompt="two"))["seq"] == 2
 
 
-async def test_a_session_that_was_left_alone_for_long_has_expired_and_can_be_reopened(machine: Machine) -> None:
+async def test_a_session_that_was_left_alone_for_long_has_expired_and_can_be_reopened(tmp_path: Path) -> None:
+    async with open_machine(tmp_path) as machine:  # of its own, for its clock does not go back
+        await _expire(machine)
+
+
+async def _expire(machine: Machine) -> None:
     token = await _token(machine, "traveller")
     async with visiting(machine, token) as visitor:
         session = str((await visitor.call("add_memory", prompt="one"))["session_id"])
@@ -343,6 +381,23 @@ async def test_an_epoch_that_is_said_must_be_the_one_there_is(machine: Machine) 
         assert (await holder.call("add_memory", prompt="two"))["seq"] == 2
 
 
+async def test_whom_a_person_takes_a_session_from_has_to_ask_for_it_again(machine: Machine) -> None:
+    token = await _token(machine, "released")
+    async with visiting(machine, token) as visitor:
+        session = str((await visitor.call("add_memory", prompt="one"))["session_id"])
+        released = await machine.post(f"/api/v1/sessions/{session}/release", {})
+        assert (released["state"], released["held_by"]) == ("suspended", None)
+
+        assert (await visitor.refusal("add_memory", prompt="two"))["code"] == "fenced"
+
+        assert (await visitor.call("resume_session", session_id=session))["epoch"] == 2
+    pod = await machine.start("cat", name="keeps")
+    refused = await machine.http.post(f"/api/v1/sessions/{pod.session}/release", json={})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "lease_held")
+    assert "scrubjay stop keeps" in refused.json()["error"]["hint"]
+    await machine.stop(pod)
+
+
 async def _until_suspended(machine: Machine, session: str) -> None:
     for _ in range(400):
         found = await _events(machine, "session.suspended")
@@ -379,6 +434,37 @@ async def test_the_list_has_ones_own_resumable_sessions_last_used_first_with_wha
             everything = cast(list[Json], (await other.call("list_sessions", include_all=True))["sessions"])
             [held] = [each for each in everything if each["session_id"] == made[0]]
             assert (held["resumable"], held["why_not"], held["held_by"]) == (False, "held", "lister")
+
+
+async def test_a_person_sees_all_sessions_as_they_are_and_as_they_were(machine: Machine) -> None:
+    token = await _token(machine, "seen")
+    async with visiting(machine, token) as visitor:
+        session = str((await visitor.call("add_memory", prompt="first"))["session_id"])
+        then = machine.server.tower.clock.wall_us()
+        await asyncio.sleep(0.01)
+        await visitor.call("add_memory", prompt="second")
+        await visitor.leave()
+
+    async def seen(**query: str) -> Json:
+        listed = cast(list[Json], await machine.get("/api/v1/sessions", **query))
+        [found] = [each for each in listed if each["session_id"] == session]
+        return found
+
+    now, before = await seen(), await seen(at=str(then))
+    assert (now["state"], now["last_seq"], now["last_prompt"]) == ("suspended", 2, "second")
+    assert (before["state"], before["last_seq"], before["last_prompt"]) == ("open", 1, "first")
+    assert now["resumable"] is True
+    assert before["resumable"] is None
+
+
+async def test_what_looks_like_a_key_is_not_kept(machine: Machine) -> None:
+    token = await _token(machine, "leaky")
+    key = "sk-ant-api03-" + "a1B2c3D4e5F6g7H8" * 5
+    async with visiting(machine, token) as visitor:
+        await visitor.call("add_memory", prompt=f"use {key} for it", response="done")
+        told = str(await visitor.call("get_session_memories"))
+        assert key not in told
+        assert "use " in told
 
 
 async def test_a_page_of_memories_leads_to_the_next_and_the_last_to_none(machine: Machine) -> None:

@@ -76,13 +76,12 @@ class Context:
         """
         if self.server is None:
             return self, list(pods)
-        from scrubjay.cli.remote import bring_recording
+        from scrubjay.cli.remote import bring_recordings
 
         context, names = Context(self.settings, config=self.config), list[str]()
         for pod in pods:
-            brought = bring_recording(self, pod)
-            context.home = brought.home
-            names.append(brought.id)
+            context.home, name = bring_recordings(self, pod)
+            names.append(name)
         return context, names
 
     @property

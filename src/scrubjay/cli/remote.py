@@ -14,10 +14,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
+from urllib.parse import quote
 
 import click
 
-from scrubjay.cli.client import Client, NotScrubjay, pod_path
+from scrubjay.cli.client import Client, NotScrubjay, ServerRefused, pod_path
 from scrubjay.cli.context import Context, emit, human_bytes, human_span, progress, say
 from scrubjay.cli.ps_command import one_line, print_table
 from scrubjay.errors import ScrubjayError
@@ -207,6 +208,31 @@ class Brought:
     home: Home
     id: PodId
     over: bool  #: whether nothing was to be added to it any more when this began
+
+
+def bring_recordings(context: Context, raw: str) -> tuple[Home, str]:
+    """The same of one pod, or of all pods of a session; and what to call it there."""
+    try:
+        brought = bring_recording(context, raw)
+    except ServerRefused as error:
+        if error.code != "no_such_pod":
+            raise
+        session = _find_session(context, raw)
+        if session is None:
+            raise
+        pods = [str(pod["id"]) for pod in cast("list[Json]", session["pods"]) if pod.get("name") is not None]
+        if not pods:
+            raise
+        *_, last = [bring_recording(context, pod) for pod in pods]
+        return last.home, str(session["session_id"])
+    return brought.home, brought.id
+
+
+def _find_session(context: Context, raw: str) -> Json | None:
+    try:
+        return cast(Json, context.client.get(f"/api/v1/sessions/{quote(raw, safe='')}"))
+    except ServerRefused:
+        return None
 
 
 def bring_recording(context: Context, raw: str) -> Brought:

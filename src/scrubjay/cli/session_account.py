@@ -87,7 +87,7 @@ class SessionAccount:
                 continue
             begun = clock_of(cast(int, pod["created_us"]))
             _print(label, f"{plain(str(pod['name']))}  {pod['process']}  {begun}  {self._program} replay {id_[:8]}")
-        if len(self._pods) > 1 and self._context.server is None:  # there, recordings are brought here one by one
+        if len(self._pods) > 1:
             _print("", f"all of them as one: {self._program} replay {str(self._session['session_id'])[:8]}")
 
     def _print_summary(self) -> None:

@@ -125,7 +125,7 @@ def finish(context: Context, session: str, reason: str | None, *, as_json: bool)
 @json_option
 @pass_context
 def release(context: Context, session: str, *, as_json: bool) -> None:
-    """Let nobody hold a session. Whoever had it is refused once another has resumed it, and goes on otherwise."""
+    """Let nobody hold a session. Whoever had it must resume it before they add to it again."""
     client = context.client
     with speaking_to_people(client, session):
         done = cast(Json, client.post(session_path(session, "release")))

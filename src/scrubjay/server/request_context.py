@@ -53,7 +53,7 @@ class RequestContext:
             return Holder(f"client:{whose}:{self.client}")
         if self.connection is not None:
             return Holder(f"wire:{whose}:{self.connection}")
-        return Holder(f"principal:{whose}:")
+        return Holder(f"principal:{whose}:{self.session or ''}")  # by what it asks for, if nothing else tells it
 
 
 _CONTEXT: ContextVar[RequestContext] = ContextVar("scrubjay.request")

@@ -39,10 +39,13 @@ _AFTER = (
 _LAST = (
     select(*_COLUMNS).where(_MEMORY.session == bindparam("of")).order_by(_MEMORY.seq.desc()).limit(bindparam("most"))
 )
-_NUMBERED = select(*_COLUMNS).where(_MEMORY.number.in_(bindparam("numbers", expanding=True)))
-_SINCE = select(*_COLUMNS).where(
-    *(_MEMORY.session == bindparam("of"), _MEMORY.wall_us >= bindparam("since_us")), _MEMORY.source == "agent"
+_LAST_AT = (
+    select(*_COLUMNS)
+    .where(_MEMORY.session == bindparam("of"), _MEMORY.wall_us <= bindparam("at_us"))
+    .order_by(_MEMORY.seq.desc())
+    .limit(1)
 )
+_NUMBERED = select(*_COLUMNS).where(_MEMORY.number.in_(bindparam("numbers", expanding=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,10 @@ def last_memories(connection: Connection, session: SessionId, *, limit: int) -> 
     return [_read(row) for row in reversed(rows)]
 
 
-def own_turns_since(connection: Connection, session: SessionId, *, since_us: int) -> list[Turn]:
-    """What an agent has itself remembered of a session since an instant."""
-    return [_read(row).turn for row in connection.execute(_SINCE, {"of": session, "since_us": since_us})]
+def last_memory_at(connection: Connection, session: SessionId, *, at_us: int) -> Memory | None:
+    """The last memory that a session had at an instant."""
+    row = connection.execute(_LAST_AT, {"of": session, "at_us": at_us}).first()
+    return None if row is None else _read(row)
 
 
 def memories_of_numbers(connection: Connection, numbers: Sequence[int]) -> list[Memory]:

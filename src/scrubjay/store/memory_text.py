@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import Connection, bindparam, func, select, text
+from sqlalchemy import Connection, bindparam, select, text
 
 from scrubjay.fleet.memories import Memory
 from scrubjay.ids import PodId, SessionId
@@ -25,8 +25,19 @@ _FIND = text(
     "SELECT rowid FROM memory_text WHERE memory_text MATCH :wanted AND rowid < :before AND rowid > :after "
     "ORDER BY rowid DESC LIMIT :most"
 )
-_BEFORE = select(func.max(_MEMORY.number)).where(_MEMORY.wall_us < bindparam("instant_us"))
-_AFTER = select(func.min(_MEMORY.number)).where(_MEMORY.wall_us > bindparam("instant_us"))
+# Not the largest and the smallest number of them: for those SQLite would look at all there are before or after.
+_BEFORE = (
+    select(_MEMORY.number)
+    .where(_MEMORY.wall_us < bindparam("instant_us"))
+    .order_by(_MEMORY.wall_us.desc(), _MEMORY.number.desc())
+    .limit(1)
+)
+_AFTER = (
+    select(_MEMORY.number)
+    .where(_MEMORY.wall_us > bindparam("instant_us"))
+    .order_by(_MEMORY.wall_us, _MEMORY.number)
+    .limit(1)
+)
 _LAST = (1 << 63) - 1
 
 _Tag = Literal["session", "pod", "agent"]
@@ -63,9 +74,9 @@ def find_memories(connection: Connection, query: Query, among: Among, *, limit: 
     after = 0
     before = among.before if among.before is not None else _LAST
     if among.since_us is not None:
-        after = connection.execute(_BEFORE, {"instant_us": among.since_us}).scalar_one() or 0
+        after = connection.execute(_BEFORE, {"instant_us": among.since_us}).scalar() or 0
     if among.until_us is not None:
-        following = connection.execute(_AFTER, {"instant_us": among.until_us}).scalar_one()
+        following = connection.execute(_AFTER, {"instant_us": among.until_us}).scalar()
         before = min(before, following) if following is not None else before
     wanted = {"wanted": _expression(query, among), "before": before, "after": after, "most": limit}
     return [int(number) for number in connection.execute(_FIND, wanted).scalars()]

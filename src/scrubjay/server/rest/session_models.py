@@ -120,7 +120,7 @@ class Session(Model):
     used_us: int
     origin: dict[str, Any] | None = None
     current: bool | None = None
-    resumable: bool = True
+    resumable: bool | None = Field(default=None, description="Of now; nobody can tell of the past.")
     why_not: str | None = None
     expires_us: int | None = None
     last_prompt: str | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlalchemy import Connection
 
 from scrubjay.errors import BadInput
@@ -20,7 +22,7 @@ from scrubjay.server.sessions.memories import Memories
 from scrubjay.server.sessions.sessions import Entered, Sessions
 from scrubjay.store import handoffs as handoff_store
 from scrubjay.store import sessions as store
-from scrubjay.store.memories import last_memories
+from scrubjay.store.memories import last_memories, last_memory_at
 from scrubjay.store.pod_sessions import pods_of_session
 from scrubjay.store.summaries import latest_summary
 from scrubjay.store.summary_jobs import job_of
@@ -99,8 +101,10 @@ class Resuming:
 
         def body(connection: Connection) -> list[Json]:
             found = store.list_sessions(connection, owner=owner, at_us=at_us, limit=limit if everything else 1000)
-            if not everything:
+            if not everything and at_us is None:
                 found = [session for session in found if self._is_worth_resuming(session)]
+            if at_us is not None:
+                return [_describe_then(connection, session, at_us) for session in found[:limit]]
             return [self._describe(connection, session) for session in found[:limit]]
 
         return await self._reception.tower.database.read(body)
@@ -202,3 +206,12 @@ class Resuming:
             return describe_handoff(offered, view)
 
         return await reception.change(actor, "hand_over", key, body)
+
+
+def _describe_then(connection: Connection, session: Session, at_us: int) -> Json:
+    """A session as it was at an instant; whether it can be resumed is a question of now."""
+    last = last_memory_at(connection, session.id, at_us=at_us)
+    then = replace(session, last_seq=last.seq if last is not None else 0)
+    told = describe_lease(then, free_in_s=None)
+    told["used_us"] = max(session.since_us, last.wall_us if last is not None else session.created_us)
+    return {**told, "resumable": None, **describe_doing(last)}

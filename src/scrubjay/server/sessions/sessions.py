@@ -47,7 +47,7 @@ from scrubjay.store import sessions as store
 from scrubjay.store.sessions import Attachment
 from scrubjay.store.summary_jobs import cancel_pending
 
-LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 2.0
 _DAY_US = 24 * 3600 * 1_000_000
 _ASKED_MAX = 100  # characters of an id that somebody asked for, and that is none
 
@@ -383,6 +383,9 @@ class Sessions:
         if session.state != "open":
             return session
         mine = session.holder == current_context().holder
+        if pod_of_holder(session.holder) is not None and not mine and not self.has_lapsed(session):
+            name = session.held_by or "its pod"
+            raise LeaseHeld(session.id, name, hint=f"a pod has its session as long as it runs: scrubjay stop {name}")
         return store.suspend(
             connection, session, why=f"{actor.name} let it go", for_good=not mine, wall_us=self._reception.wall_us
         )
