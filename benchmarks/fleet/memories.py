@@ -39,7 +39,7 @@ _DAY_US = 24 * 3600 * 1_000_000
 _COLUMNS = ("by", "p50 ms", "p99 ms", "per second", f"{SESSIONS} at once, p50 ms", "p99 ms", "per second")
 
 _Append = Callable[[], object]
-_Who = Literal["a person", "an agent", "an agent of long standing"]
+_Who = Literal["a person", "an agent", "one with many sessions", "one with many that hold little"]
 
 
 def measure(plan: Plan) -> Report:
@@ -265,6 +265,7 @@ def _time_searches(server: Server, there: Remembered) -> tuple[dict[str, _Timed]
     with (
         closing(Web(server.address, _token(server, "operator"))) as person,
         closing(Web(server.address, there.token)) as agent,
+        closing(Web(server.address, there.sparse_token)) as sparse,
         closing(Web(server.address, there.other_token)) as other,
         closing(load_sqlite().connect(f"file:{path}?mode=ro", uri=True)) as bare,
     ):
@@ -279,8 +280,10 @@ def _time_searches(server: Server, there: Remembered) -> tuple[dict[str, _Timed]
                         answer = _search(person, query)
                     case "an agent":
                         answer = other.call("query_raw_memories", **query)
-                    case "an agent of long standing":
+                    case "one with many sessions":
                         answer = agent.call("query_raw_memories", **query)
+                    case "one with many that hold little":
+                        answer = sparse.call("query_raw_memories", **query)
                 took_ms = (time.perf_counter() - began) * 1e3
                 if number:
                     found[name].ours_ms.append(took_ms)
@@ -338,9 +341,11 @@ def _kinds(there: Remembered, rng: Random) -> dict[str, tuple[_Who, Callable[[],
     }
     for name in (_RARE_WORD, _COMMON_WORD, _PHRASE):
         kinds[f"{name}, in {remembered.OTHER_SESSIONS} sessions of one's own"] = ("an agent", people[name])
+    many = f"in {remembered.MANY_SESSIONS:,} sessions of one's own"
     for name in (_RARE_WORD, _COMMON_WORD, _PHRASE):
-        label = f"{name}, in {remembered.OWN_SESSIONS:,} sessions of one's own"
-        kinds[label] = ("an agent of long standing", people[name])
+        kinds[f"{name}, {many}"] = ("one with many sessions", people[name])
+    for name in (_RARE_WORD, _COMMON_WORD, _PHRASE):
+        kinds[f"{name}, {many} that hold {remembered.SPARSE:.0%}"] = ("one with many that hold little", people[name])
     return kinds
 
 

@@ -32,11 +32,14 @@ from scrubjay.store.status import Status
 from scrubjay.tape.record import Json
 
 MEMORIES = 1_000_000
-PODS, OWN_SESSIONS, OTHERS, OTHER_SESSIONS = 200, 1_000, 8, 100  # sessions of pods, of one agent, of each of others
+PODS, OTHERS, OTHER_SESSIONS = 200, 8, 100  # sessions of pods, and of each of some agents
+MANY_SESSIONS = 1_000  # of each of two more: one has half of all memories, the other has hardly any
+SPARSE = 0.01  # of all memories, in the sessions of the second
 DAYS = 90
 WORDS = 60_000
 PROMPT_WORDS, RESPONSE_WORDS = 12, 40
 _BATCH = 1_000  # in a transaction
+_Home = tuple[SessionId, str, PodId | None]
 _DAY_US = 24 * 3600 * 1_000_000
 _SYLLABLES = [first + vowel for first in "bcdfghjklmnprstvwz" for vowel in "aeiou"]
 
@@ -49,8 +52,9 @@ class Remembered:
     sessions: list[SessionId]
     pods: list[PodId]
     agents: list[str]
-    token: str  #: of an agent that has a thousand sessions
-    other_token: str  #: of one that has a hundred
+    token: str  #: of an agent that has a thousand sessions, and half of all memories
+    sparse_token: str  #: of one that has as many, and a hundredth
+    other_token: str  #: of one that has a hundred sessions
     begun_us: int
     filled_s: float
     megabytes: float
@@ -67,7 +71,7 @@ async def _fill(path: Path) -> Remembered:
     try:
         begun_us = time.time_ns() // 1000 - DAYS * _DAY_US
         credentials = Credentials(database, _StoppedClock(begun_us))
-        made = [await credentials.create_token("agent", name=f"agent-{number}") for number in range(OTHERS + 1)]
+        made = [await credentials.create_token("agent", name=f"agent-{number}") for number in range(OTHERS + 2)]
         library = await database.write(lambda on: _Library(on, [agent_party(token.row.id) for token in made], begun_us))
         for _ in range(MEMORIES // _BATCH):
             await database.write(library.add_batch)
@@ -81,6 +85,7 @@ async def _fill(path: Path) -> Remembered:
         library.agents,
         made[0].text,
         made[1].text,
+        made[2].text,
         library.begun_us,
         time.perf_counter() - began,
         path.stat().st_size / 1e6,
@@ -107,17 +112,20 @@ class _Library:
         self.begun_us = begun_us
         self._step_us = DAYS * _DAY_US // MEMORIES
         self.pods: list[PodId] = []
-        self.agents = ["claude", "codex", *(f"agent-{number}" for number in range(OTHERS + 1))]
-        self._homes: list[tuple[SessionId, str, PodId | None]] = []
+        self.agents = ["claude", "codex", *(f"agent-{number}" for number in range(OTHERS + 2))]
+        self._homes: list[_Home] = []
         self._add_pods(connection)
+        sparse: list[_Home] = []
         for number, party in enumerate(parties):
-            for _ in range(OTHER_SESSIONS if number else OWN_SESSIONS):
+            homes = sparse if number == 1 else self._homes
+            for _ in range(MANY_SESSIONS if number < 2 else OTHER_SESSIONS):
                 session = open_session(
                     connection, owner=party, holder=None, held_by=f"agent-{number}", wall_us=self.begun_us
                 )
-                self._homes.append((session.id, f"agent-{number}", None))
+                homes.append((session.id, f"agent-{number}", None))
+        self._sparse = sparse
         self.sessions = [session for session, _, _ in self._homes]
-        self._counts = dict.fromkeys(self.sessions, 0)
+        self._counts = dict.fromkeys([session for session, _, _ in (*self._homes, *sparse)], 0)
         self._number = last_number(connection)
         self._added = 0
 
@@ -156,7 +164,7 @@ class _Library:
             index_memory(connection, memory)
 
     def _make(self) -> Memory:
-        session, agent, pod = self._homes[self._rng.randrange(len(self._homes))]
+        session, agent, pod = self._rng.choice(self._sparse if self._rng.random() < SPARSE else self._homes)
         self._counts[session] += 1
         self._added += 1
         turn = Turn(self._text(PROMPT_WORDS), "", self._text(RESPONSE_WORDS), "a-model", ("Bash", "Edit"), 1500)

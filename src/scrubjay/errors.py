@@ -763,7 +763,7 @@ class SessionFinished(SessionError):
         self.session = session
         super().__init__(
             f"session {session[:8]} is finished",
-            hint=f"resume_session(session_id={session!r}, reopen=true) goes on with it",
+            hint=f"resume it with --reopen, or by resume_session(session_id={session!r}, reopen=true)",
         )
 
 
@@ -785,7 +785,7 @@ class SessionExpired(SessionError):
         self.session = session
         super().__init__(
             f"session {session[:8]} was left alone for too long",
-            hint=f"resume_session(session_id={session!r}, reopen=true) goes on with it",
+            hint=f"resume it with --reopen, or by resume_session(session_id={session!r}, reopen=true)",
         )
 
 

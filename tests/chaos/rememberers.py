@@ -82,10 +82,10 @@ class Journal:
         """The memories that were acknowledged, in the order in which they were."""
         return [line for line in self.read() if "has" in line]
 
-    def unanswered(self) -> bool:
-        """Whether the last thing that was asked for was not answered."""
-        asking = [line for line in self.read() if "asks" in line or "has" in line]
-        return bool(asking) and "asks" in asking[-1]
+    def is_asking(self) -> bool:
+        """Whether the last thing that was noted is what was asked for, and not what came of it."""
+        lines = self.read()
+        return bool(lines) and "asks" in lines[-1]
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class Remembering:
         for pid in (self.pid, *bridges):
             kill(pid)
         eventually(lambda: not is_alive(self.pid), "it is gone", within_s=10)
-        return self.journal.unanswered()
+        return self.journal.is_asking()
 
     def await_free(self) -> None:
         """Return when nobody holds the session any more: whoever died with it is not heard of."""

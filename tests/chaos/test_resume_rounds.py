@@ -95,8 +95,8 @@ def _kill_client(client: Remembering, chance: random.Random, seen: Counter[str])
     """At a random moment: of an append, or of its way there."""
     begins = sum("begins" in line for line in client.journal.read()) < client.lives
     time.sleep(chance.uniform(0, _A_BEGINNING_S if begins else _AN_APPEND_S))  # the moment is what is tested
-    seen["killed in the middle of an append"] += client.kill(with_bridge=chance.random() < 0.5)
-    seen["kills of the client"] += 1
+    in_the_middle = client.kill(with_bridge=chance.random() < 0.5)
+    seen["killed in the middle of an append" if in_the_middle else "killed on its way there"] += 1
 
 
 def _kill_server(client: Remembering, chance: random.Random, seen: Counter[str]) -> None:

@@ -14,19 +14,24 @@ from contextlib import contextmanager
 import pytest
 
 from chaos.machine import eventually
+from real_agents.agents import AGENTS, CLAUDE, CODEX
 from real_agents.pod import AgentPod
 from real_agents.station import Station
 from real_agents.stub.script import Answer
 from scrubjay.agents.library import Library
 from scrubjay.keeper.processes import descendants, of_pod
 
-pytestmark = pytest.mark.agents
+# Two are tried with everything else, all of them by make test-agents.
+_AGENTS = [
+    pytest.param(agent, id=agent.name, marks=[] if agent in (CLAUDE, CODEX) else pytest.mark.agents) for agent in AGENTS
+]
 
 _FIRST, _ANSWER = "remember the word PLUM-4711", "I keep PLUM-4711 in mind."
 _SECOND, _LONG = "tell me a long story", "The story goes on word by word and has no end in sight. " * 40
 _READY_S = 60.0
 
 
+@pytest.mark.parametrize("agent", _AGENTS, indirect=True)
 def test_killed_in_the_middle_of_a_turn_it_goes_on_and_the_model_hears_all_that_was_said(
     station: Station, record_property: Callable[[str, object], None]
 ) -> None:
@@ -53,6 +58,7 @@ def test_killed_in_the_middle_of_a_turn_it_goes_on_and_the_model_hears_all_that_
     print(f"{station.agent.name}: runs again after {started_s:.2f} s, is idle after {ready_s:.2f} s")
 
 
+@pytest.mark.agents
 def test_a_conversation_that_is_open_in_another_terminal_is_not_opened_twice(station: Station) -> None:
     old = _cut_in_its_second_turn(station)
     conversation = old.look()["conversation"]

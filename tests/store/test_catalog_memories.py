@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from scrubjay.fleet.parties import Party
 from scrubjay.fleet.sessions import Holder, Session
 from scrubjay.ids import PodId, SessionId
 from scrubjay.query import matches, parse_query
+from scrubjay.store import memory_text
 from scrubjay.store.events import read_events
 from scrubjay.store.memories import (
     Appending,
@@ -265,6 +267,8 @@ def test_whatever_is_appended_repeated_or_undone_each_sequence_has_no_gap(steps:
 
 # Finding.
 
+_PLUM = parse_query("plum")
+
 
 def _found(catalog: Connection, raw: str, among: Among | None = None, *, limit: int = 100) -> list[str]:
     numbers = find_memories(catalog, parse_query(raw), among if among is not None else Among(), limit=limit)
@@ -323,6 +327,28 @@ def test_pages_follow_one_another_without_a_gap_or_a_repetition(catalog: Connect
 
     prompts = [memory.turn.prompt for page in pages for memory in memories_of_numbers(catalog, page)]
     assert prompts == [f"plum {number}" for number in range(6, -1, -1)]
+
+
+@pytest.mark.parametrize("looked_at", [1, 3, 1000])
+@pytest.mark.parametrize("share", [1, 2, 9])
+def test_in_many_sessions_the_same_is_found_as_in_each_of_them(catalog: Connection, share: int, looked_at: int) -> None:
+    sessions = [_open(catalog).id for _ in range(20)]
+    for number in range(120):
+        _append(catalog, sessions[number * 7 % 20], f"{'plum' if number % 3 else 'pear'} {number}")
+    searched = sessions[::share]
+    one_by_one = sorted(
+        (number for session in searched for number in find_memories(catalog, _PLUM, Among([session]), limit=100)),
+        reverse=True,
+    )
+    pages, before = list[list[int]](), None
+
+    with mock.patch.object(memory_text, "_FEW_SESSIONS", 1), mock.patch.object(memory_text, "_LOOKED_AT", looked_at):
+        while page := find_memories(catalog, _PLUM, Among(searched, before=before), limit=4):
+            pages.append(page)
+            before = page[-1]
+
+    assert one_by_one
+    assert pages == [one_by_one[at : at + 4] for at in range(0, len(one_by_one), 4)]
 
 
 _words = st.lists(

@@ -42,7 +42,7 @@ async def test_a_pod_is_started_typed_into_stopped_and_deleted(machine: Machine)
     assert (await _error(machine, "GET", f"/api/v1/pods/{pod}"))[:2] == (404, "no_such_pod")
     assert not (machine.settings.data / "pods" / pod).exists()
     kinds = [str(event["kind"]) for event in await _events_of(machine, pod)]
-    assert kinds[-3:] == ["pod.exited", "token.revoked", "pod.removed"]
+    assert kinds[-4:] == ["pod.exited", "session.suspended", "token.revoked", "pod.removed"]
 
 
 async def _events_of(machine: Machine, pod: str) -> list[Json]:

@@ -190,6 +190,7 @@ class Resuming:
         self, actor: Actor, to: str, note: str, *, session: str | None = None, key: str | None = None
     ) -> Json:
         """Offer a session to another; whoever accepts has it, and its memories, from then on."""
+        actor.require_changing()
         reception, view = self._reception, self._reception.view(actor)
         recipient = reception.party(actor, to)
         check_text(note, NOTE_MAX, "note")
