@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import cast
@@ -80,7 +81,8 @@ def _kill(pod: AgentPod) -> float:
     doomed = [agent, *descendants(agent)]
     killed = time.monotonic()
     for pid in doomed:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a helper of the agent that has ended meanwhile
+            os.kill(pid, signal.SIGKILL)
     return killed
 
 

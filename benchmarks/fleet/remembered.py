@@ -114,6 +114,7 @@ class _Library:
         self.pods: list[PodId] = []
         self.agents = ["claude", "codex", *(f"agent-{number}" for number in range(OTHERS + 2))]
         self._homes: list[_Home] = []
+        self._owners: dict[SessionId, Party] = {}
         self._add_pods(connection)
         sparse: list[_Home] = []
         for number, party in enumerate(parties):
@@ -122,6 +123,7 @@ class _Library:
                 session = open_session(
                     connection, owner=party, holder=None, held_by=f"agent-{number}", wall_us=self.begun_us
                 )
+                self._owners[session.id] = party
                 homes.append((session.id, f"agent-{number}", None))
         self._sparse = sparse
         self.sessions = [session for session, _, _ in self._homes]
@@ -161,7 +163,7 @@ class _Library:
         connection.execute(insert(schema.event), [_event(memory) for memory in memories])
         connection.execute(insert(schema.memory), [_row(memory) for memory in memories])
         for memory in memories:
-            index_memory(connection, memory)
+            index_memory(connection, memory, self._owners.get(memory.session, Party(memory.session)))
 
     def _make(self) -> Memory:
         session, agent, pod = self._rng.choice(self._sparse if self._rng.random() < SPARSE else self._homes)

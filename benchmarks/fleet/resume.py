@@ -204,7 +204,8 @@ def _real(name: str, plan: Plan) -> tuple[Cell, ...] | None:
     environ = dict(os.environ) | {"PYTHONPATH": os.pathsep.join((str(_ROOT), str(_ROOT / "tests")))}
     done = subprocess.run(argv, cwd=_ROOT, env=environ, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise CommandFailed(f"{name} could not be driven: {done.stderr.strip()[-1000:]}")
+        print(f"{name} could not be driven: {done.stderr.strip()[-1000:]}\n")
+        return name, 0, None, None, None, None
     told = cast("dict[str, list[float]]", json.loads(done.stdout.splitlines()[-1]))
     first, ready, runs = (middle(told[what]) for what in ("first_s", "ready_s", "runs_s"))
     return name, len(told["ready_s"]), first, ready, ready / first, runs

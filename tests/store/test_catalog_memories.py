@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +15,6 @@ from scrubjay.fleet.parties import Party
 from scrubjay.fleet.sessions import Holder, Session
 from scrubjay.ids import PodId, SessionId
 from scrubjay.query import matches, parse_query
-from scrubjay.store import memory_text
 from scrubjay.store.events import read_events
 from scrubjay.store.memories import (
     Appending,
@@ -42,7 +40,7 @@ from scrubjay.store.sessions import (
     open_session,
     put_back,
     renew,
-    session_ids_of,
+    sessions_taken_by,
     suspend,
 )
 from store.catalogs import START_US, memory_catalog
@@ -142,8 +140,9 @@ def test_a_session_that_is_handed_over_has_another_owner(catalog: Connection) ->
 
     grant(catalog, session, _TWO, held_by="bob", how="handed_over", owner=_BOB, wall_us=START_US)
 
-    assert session_ids_of(catalog, _ANN, limit=9) == []
-    assert session_ids_of(catalog, _BOB, limit=9) == [session.id]
+    assert list_sessions(catalog, owner=_ANN) == []
+    assert [each.id for each in list_sessions(catalog, owner=_BOB)] == [session.id]
+    assert sessions_taken_by(catalog, _BOB) == [session.id]
 
 
 def test_sessions_are_listed_last_used_first_each_to_its_owner(catalog: Connection) -> None:
@@ -329,26 +328,41 @@ def test_pages_follow_one_another_without_a_gap_or_a_repetition(catalog: Connect
     assert prompts == [f"plum {number}" for number in range(6, -1, -1)]
 
 
-@pytest.mark.parametrize("looked_at", [1, 3, 1000])
-@pytest.mark.parametrize("share", [1, 2, 9])
-def test_in_many_sessions_the_same_is_found_as_in_each_of_them(catalog: Connection, share: int, looked_at: int) -> None:
-    sessions = [_open(catalog).id for _ in range(20)]
-    for number in range(120):
-        _append(catalog, sessions[number * 7 % 20], f"{'plum' if number % 3 else 'pear'} {number}")
-    searched = sessions[::share]
-    one_by_one = sorted(
-        (number for session in searched for number in find_memories(catalog, _PLUM, Among([session]), limit=100)),
-        reverse=True,
-    )
-    pages, before = list[list[int]](), None
+def test_a_party_finds_what_is_its_own_and_what_it_took_over_and_nothing_it_gave_away(catalog: Connection) -> None:
+    mine = [_open(catalog).id for _ in range(3)]
+    theirs = [_open(catalog, _BOB).id for _ in range(2)]
+    given, taken, lent = mine[0], theirs[0], theirs[1]
+    for number in range(30):
+        session = (*mine, *theirs)[number % 5]
+        _append(catalog, session, f"{'plum' if number % 3 else 'pear'} {number}")
+    for session, holder, owner in ((given, _TWO, _BOB), (taken, _ONE, _ANN)):
+        grant(
+            catalog,
+            get_session(catalog, session),
+            holder,
+            held_by="x",
+            how="handed_over",
+            owner=owner,
+            wall_us=START_US,
+        )
+    _append(catalog, given, "plum, written by the other")
+    _append(catalog, taken, "plum, written by me")
+    assert sessions_taken_by(catalog, _ANN) == [taken]
 
-    with mock.patch.object(memory_text, "_FEW_SESSIONS", 1), mock.patch.object(memory_text, "_LOOKED_AT", looked_at):
-        while page := find_memories(catalog, _PLUM, Among(searched, before=before), limit=4):
-            pages.append(page)
+    def pages(*besides: SessionId) -> list[int]:
+        found, before = list[int](), None
+        sessions = [*sessions_taken_by(catalog, _ANN), *besides]
+        while page := find_memories(catalog, _PLUM, Among(sessions, _ANN, before=before), limit=3):
+            found += page
             before = page[-1]
+        return found
 
-    assert one_by_one
-    assert pages == [one_by_one[at : at + 4] for at in range(0, len(one_by_one), 4)]
+    def one_by_one(*sessions: SessionId) -> list[int]:
+        found = (find_memories(catalog, _PLUM, Among([session]), limit=100) for session in sessions)
+        return sorted((number for numbers in found for number in numbers), reverse=True)
+
+    assert pages() == one_by_one(mine[1], mine[2], taken)
+    assert pages(lent) == one_by_one(mine[1], mine[2], taken, lent)
 
 
 _words = st.lists(

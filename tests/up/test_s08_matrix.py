@@ -169,17 +169,7 @@ async def test_s8_what_is_about_the_whole_fleet_is_closed_to_agents_and_tells_th
         if (method, template) in _ROUTES:
             continue
         path = template
-        for name in (
-            "{path}",
-            "{name}",
-            "{token}",
-            "{binding}",
-            "{channel}",
-            "{member}",
-            "{wait}",
-            "{handoff}",
-            "{session}",
-        ):
+        for name in _NAMED:
             path = path.replace(name, "x")
         assert "{" not in path, f"say what to call {template} with"
         answer = await place.come(who, method, path)

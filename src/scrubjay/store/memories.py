@@ -26,7 +26,7 @@ _NEXT = (
     update(schema.session)
     .where(schema.session.c.id == bindparam("of"))
     .values(last_seq=schema.session.c.last_seq + 1, used_us=bindparam("now_us"))
-    .returning(schema.session.c.last_seq)
+    .returning(schema.session.c.last_seq, schema.session.c.owner)
 )
 _ADD = insert(_TABLE)
 _KEYED = select(*_COLUMNS).where(_MEMORY.session == bindparam("of"), _MEMORY.key == bindparam("known_by"))
@@ -73,14 +73,14 @@ def append_memory(connection: Connection, turn: Turn, how: Appending, *, wall_us
                 raise KeyReused(how.key, known.seq)
             return known, False
     pod = how.tape.pod if how.tape is not None else None
-    seq = connection.execute(_NEXT, {"of": how.session, "now_us": wall_us}).scalar_one()
+    seq, owner = connection.execute(_NEXT, {"of": how.session, "now_us": wall_us}).one()
     data: Json = {"session": how.session, "seq": seq, "source": how.source}
     event = append_event(connection, "memory.added", wall_us=wall_us, pod=pod, data=data)
     memory = Memory(
         *(how.session, seq, turn, how.source, how.epoch, event.wall_us, event.number, how.key, how.agent, how.tape)
     )
     connection.execute(_ADD, _row(memory))
-    index_memory(connection, memory)
+    index_memory(connection, memory, owner)
     return memory, True
 
 

@@ -1,20 +1,22 @@
 """The full-text index of memories.
 
-Whose and where a memory is stands in the index as words of their own, so that a search in a few sessions among a
-million memories touches those few. Numbers of memories grow with time, so a span of time is a span of numbers, and the
-newest are found first.
+Whose and where a memory is stands in the index as words of their own, so that a search for somebody's among a million
+memories touches those few. Whose it is by the index is whose it was when it was written down: a session that was handed
+over since is looked up by itself, and whoever gave it away does not find it any more. Numbers of memories grow with
+time, so a span of time is a span of numbers, and the newest are found first.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import Connection, bindparam, select, text
 
 from scrubjay.fleet.memories import Memory
+from scrubjay.fleet.parties import Party
 from scrubjay.ids import PodId, SessionId
 from scrubjay.query import Query, expression, spread
 from scrubjay.store import schema
@@ -38,12 +40,14 @@ _AFTER = (
     .order_by(_MEMORY.wall_us, _MEMORY.number)
     .limit(1)
 )
-_SESSIONS = select(_MEMORY.number, _MEMORY.session).where(_MEMORY.number.in_(bindparam("numbers", expanding=True)))
+_OWNERS = (
+    select(_MEMORY.number, _MEMORY.session, schema.session.c.owner)
+    .join_from(schema.memory, schema.session, schema.session.c.id == _MEMORY.session)
+    .where(_MEMORY.number.in_(bindparam("numbers", expanding=True)))
+)
 _LAST = (1 << 63) - 1
-_FEW_SESSIONS = 20  # each costs the engine 50 us, whether it has anything or not
-_LOOKED_AT = 500  # of the newest that match in all sessions, before the many are asked for one by one
 
-_Tag = Literal["session", "pod", "agent"]
+_Tag = Literal["owner", "session", "pod", "agent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Among:
     """Which memories are searched."""
 
     sessions: Sequence[SessionId] | None = None  #: None for all there are
+    owner: Party | None = None  #: besides those sessions, all that are this party's own
     pods: Sequence[PodId] = ()
     agent: str | None = None
     since_us: int | None = None
@@ -58,9 +63,9 @@ class Among:
     before: int | None = None  #: only those with a smaller number: further ones of the same search
 
 
-def index_memory(connection: Connection, memory: Memory) -> None:
-    """Let a memory be found."""
-    tags = [_tag("session", memory.session)]
+def index_memory(connection: Connection, memory: Memory, owner: Party) -> None:
+    """Let a memory be found; ``owner`` is whose session it is in."""
+    tags = [_tag("owner", owner), _tag("session", memory.session)]
     if memory.tape is not None:
         tags.append(_tag("pod", memory.tape.pod))
     if memory.agent is not None:
@@ -72,7 +77,7 @@ def index_memory(connection: Connection, memory: Memory) -> None:
 
 def find_memories(connection: Connection, query: Query, among: Among, *, limit: int) -> list[int]:
     """The numbers of memories that match, newest first."""
-    if among.sessions is not None and not among.sessions:
+    if among.sessions is not None and not among.sessions and among.owner is None:
         return []
     after = 0
     before = among.before if among.before is not None else _LAST
@@ -81,33 +86,34 @@ def find_memories(connection: Connection, query: Query, among: Among, *, limit: 
     if among.until_us is not None:
         following = connection.execute(_AFTER, {"instant_us": among.until_us}).scalar()
         before = min(before, following) if following is not None else before
-    span = {"before": before, "after": after}
-    if among.sessions is not None and len(among.sessions) > _FEW_SESSIONS:
-        everywhere = {"wanted": _expression(query, replace(among, sessions=None)), **span, "most": _LOOKED_AT}
-        newest = connection.execute(_FIND, everywhere).scalars().all()
-        own = _only_of(connection, newest, among.sessions)
-        if len(own) >= limit or len(newest) < _LOOKED_AT:
-            return own[:limit]
-    wanted = {"wanted": _expression(query, among), **span, "most": limit}
-    return [int(number) for number in connection.execute(_FIND, wanted).scalars()]
+    wanted, found = _expression(query, among), list[int]()
+    while True:
+        span = {"wanted": wanted, "before": before, "after": after, "most": limit}
+        numbers = [int(number) for number in connection.execute(_FIND, span).scalars()]
+        found += numbers if among.owner is None else _still_among(connection, numbers, among)
+        if len(numbers) < limit or len(found) >= limit:
+            return found[:limit]
+        before = numbers[-1]
 
 
-def _only_of(connection: Connection, numbers: Sequence[int], sessions: Sequence[SessionId]) -> list[int]:
-    """Those numbers whose memories are of these sessions, in the same order."""
-    wanted = frozenset(sessions)
-    rows = connection.execute(_SESSIONS, {"numbers": list(numbers)})
-    own = {row.number for row in rows if row.session in wanted}
+def _still_among(connection: Connection, numbers: Sequence[int], among: Among) -> list[int]:
+    """Those numbers whose memories are still the party's own, or of one of the sessions, in the same order."""
+    sessions = frozenset(among.sessions or ())
+    rows = connection.execute(_OWNERS, {"numbers": list(numbers)})
+    own = {row.number for row in rows if row.owner == among.owner or row.session in sessions}
     return [number for number in numbers if number in own]
 
 
 def _expression(query: Query, among: Among) -> str:
     parts = [f"text : ({expression(query.terms)})"]
-    if among.sessions is not None:
-        parts.append(_any("session", among.sessions))
-    if among.pods:
-        parts.append(_any("pod", among.pods))
-    if among.agent is not None:
-        parts.append(_any("agent", [among.agent]))
+    whose = [_tag("session", session) for session in among.sessions or ()]
+    whose += [_tag("owner", among.owner)] if among.owner is not None else []
+    for tags in (
+        whose,
+        [_tag("pod", pod) for pod in among.pods],
+        [_tag("agent", among.agent)] if among.agent is not None else [],
+    ):
+        parts += [f"tags : ({' OR '.join(tags)})"] if tags else []
     wanted = " AND ".join(parts)
     return f"({wanted}) NOT (text : ({_forbidden(query)}))" if query.without else wanted
 
@@ -115,10 +121,6 @@ def _expression(query: Query, among: Among) -> str:
 def _forbidden(query: Query) -> str:
     """What a memory must not have."""
     return " OR ".join(expression((term,)) for term in query.without)
-
-
-def _any(kind: _Tag, values: Sequence[str]) -> str:
-    return f"tags : ({' OR '.join(_tag(kind, value) for value in values)})"
 
 
 def _tag(kind: _Tag, value: str) -> str:

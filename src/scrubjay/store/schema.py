@@ -403,6 +403,7 @@ session = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("owner", AnyText, nullable=False),
+    Column("handed_over", Boolean, nullable=False),
     Column("name", AnyText),
     Column("agent", AnyText),
     Column("origin", AnyJson, nullable=False),
@@ -411,7 +412,8 @@ session = Table(
     Column("last_seq", Integer, nullable=False),
     Column("covered_to_seq", Integer, nullable=False),
 )
-"""A thread of work. ``last_seq`` is the number of its last memory, ``covered_to_seq`` of the last in a summary."""
+"""A thread of work. ``last_seq`` is the number of its last memory, ``covered_to_seq`` of the last in a summary;
+``handed_over`` whether it ever had another owner."""
 Index(None, session.c.owner, session.c.used_us)
 Index(None, session.c.used_us)
 _uncovered = session.c.last_seq > session.c.covered_to_seq

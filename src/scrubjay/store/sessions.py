@@ -40,9 +40,9 @@ _NOW = select(*_COLUMNS).join_from(_TABLE, schema.lease, (_LEASE.session == _SES
 _ONE = _NOW.where(_SESSION.id == bindparam("of"))
 _BEGINNING = _NOW.where(_SESSION.id.between(bindparam("of"), bindparam("last"))).limit(2)
 _HELD = _NOW.where(_LEASE.state == "open")
-_IDS = select(_SESSION.id).where(_SESSION.owner == bindparam("whose")).order_by(_SESSION.used_us.desc())
+_TAKEN = select(_SESSION.id).where(_SESSION.owner == bindparam("whose"), _SESSION.handed_over)
 _ADD = insert(_TABLE)
-_OWN = update(_TABLE).where(_SESSION.id == bindparam("of")).values(owner=bindparam("whose"))
+_OWN = update(_TABLE).where(_SESSION.id == bindparam("of")).values(owner=bindparam("whose"), handed_over=True)
 _CALL = (
     update(_TABLE).where(_SESSION.id == bindparam("of")).values(name=bindparam("called"), agent=bindparam("by_agent"))
 )
@@ -77,7 +77,7 @@ def open_session(
     data: Json = {"session": session, "owner": owner, "by": held_by, "name": name, "agent": agent, **origin}
     event = append_event(connection, "session.opened", wall_us=wall_us, pod=pod_of_holder(holder), data=_told(data))
     row: Json = {"id": session, "owner": owner, "name": name, "agent": agent, "origin": origin}
-    counts: Json = {"last_seq": 0, "covered_to_seq": 0}
+    counts: Json = {"last_seq": 0, "covered_to_seq": 0, "handed_over": False}
     connection.execute(_ADD, {**row, **counts, "created_us": event.wall_us, "used_us": event.wall_us})
     state, epoch = ("suspended", 0) if holder is None else ("open", 1)
     lease: Json = {"session": session, "state": state, "epoch": epoch, "holder": holder, "held_by": held_by}
@@ -109,9 +109,9 @@ def list_sessions(
     return rows if at_us is None else [session for session in rows if session.created_us <= at_us]
 
 
-def session_ids_of(connection: Connection, owner: Party, *, limit: int) -> list[SessionId]:
-    """The ids of a party's sessions, last used first."""
-    return [SessionId(id_) for id_ in connection.execute(_IDS.limit(limit), {"whose": owner}).scalars()]
+def sessions_taken_by(connection: Connection, owner: Party) -> list[SessionId]:
+    """The ids of a party's sessions that were another's once."""
+    return [SessionId(id_) for id_ in connection.execute(_TAKEN, {"whose": owner}).scalars()]
 
 
 def held_sessions(connection: Connection) -> list[Session]:

@@ -23,8 +23,6 @@ from scrubjay.store.memories import Appending, append_memory, list_memories, mem
 from scrubjay.store.memory_text import Among, find_memories
 from scrubjay.tape.record import Json
 
-_OWN_MAX = 1000  # sessions of one agent that are searched, the last used ones
-
 
 class Memories:
     """What is remembered of sessions."""
@@ -115,8 +113,9 @@ class Memories:
         pods = [self._pod(actor, name) for name in ([pod] if pod is not None else []) + list(query.pods)]
 
         def body(connection: Connection) -> Json:
+            owner = actor.party if session is None and not actor.is_person else None
             sessions = self._searched(connection, actor, session)
-            among = Among(sessions, pods, agent, since_us, until_us, before)
+            among = Among(sessions, owner, pods, agent, since_us, until_us, before)
             numbers = find_memories(connection, query, among, limit=limit + 1)
             shown, cut = page(memories_of_numbers(connection, numbers[:limit]))
             more = cut or len(numbers) > limit
@@ -134,12 +133,13 @@ class Memories:
         return PodId(known.report.id)
 
     def _searched(self, connection: Connection, actor: Actor, raw: str | None) -> Sequence[SessionId] | None:
+        """The sessions that are searched besides one's own; None for all there are."""
         if raw is not None:
             return [self._readable_session(connection, actor, raw)[0].id]
         if actor.is_person:
             return None
-        own = store.session_ids_of(connection, actor.party, limit=_OWN_MAX)
-        return list(dict.fromkeys([*own, *self._lent(actor)]))
+        taken = store.sessions_taken_by(connection, actor.party)
+        return list(dict.fromkeys([*taken, *self._lent(actor)]))
 
     def _lent(self, actor: Actor) -> list[SessionId]:
         """Sessions of pods whose terminal somebody may read."""

@@ -68,6 +68,7 @@ def _make_sessions() -> None:
         ("id",),
         _text("id"),
         _text("owner"),
+        _flag("handed_over"),
         _text("name", optional=True),
         _text("agent", optional=True),
         _json("origin"),
@@ -189,8 +190,8 @@ def _take_over_sessions_of_pods() -> None:
     """Nobody holds them yet: a pod that runs does as soon as its runner reports it."""
     op.execute(
         """
-        INSERT INTO session (id, owner, name, agent, origin, created_us, used_us, last_seq, covered_to_seq)
-        SELECT pod.session, pod.session, max(pod_fact.name), max(pod.agent), '{}',
+        INSERT INTO session (id, owner, handed_over, name, agent, origin, created_us, used_us, last_seq, covered_to_seq)
+        SELECT pod.session, pod.session, false, max(pod_fact.name), max(pod.agent), '{}',
                min(pod.created_us), max(pod.created_us), 0, 0
         FROM pod LEFT JOIN pod_fact ON pod_fact.pod = pod.id AND pod_fact.until_event IS NULL
         WHERE pod.session <> ''
