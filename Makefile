@@ -21,7 +21,7 @@ demo: $(VENV)/installed  ## run a small fleet of scripted agents, look at it, ch
 test: $(VENV)/installed  ## everything that must hold, at the size of a pull request
 	@scripts/install-test-tools
 	@scripts/install-agents
-	@$(AS_ROOT) $(BIN)/pytest -n 4 --dist loadfile -m "not alone and not agents"
+	@$(AS_ROOT) $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not alone and not agents"
 	@$(AS_ROOT) $(BIN)/pytest -m alone
 
 test-agents: $(VENV)/installed  ## real agents, each of which must be there, with a stub for the model
