@@ -14,17 +14,19 @@ from terminal import Terminal
 
 # A program and another one of its terminal: SIGUSR1 gives the terminal to the other, SIGUSR2 takes it back.
 _STOPPED_AND_CONTINUED = """
-import os, signal
+import os, signal, time
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-other = os.fork()
+owner, other = os.getpid(), os.fork()
+while not other and os.getppid() == owner:
+    time.sleep(0.05)
 if not other:
-    signal.pause()
+    os._exit(0)
 os.setpgid(other, other)
 signal.signal(signal.SIGUSR1, lambda *_: os.tcsetpgrp(0, other))
 signal.signal(signal.SIGUSR2, lambda *_: os.tcsetpgrp(0, os.getpgrp()))
 print("ready", flush=True)
 while True:
-    signal.pause()
+    time.sleep(0.05)  # not pause(): a signal that comes right before it is not heard
 """
 
 
