@@ -22,6 +22,7 @@ from scrubjay.ids import PodId, PodName, SessionId, new_pod_id, new_runner_id, n
 from scrubjay.server.credentials import Credentials
 from scrubjay.store import schema
 from scrubjay.store.events import last_number
+from scrubjay.store.memories import memory_row
 from scrubjay.store.memory_text import index_memory
 from scrubjay.store.pod_sessions import follow_pod
 from scrubjay.store.pods import PodFacts, add_pod
@@ -161,7 +162,7 @@ class _Library:
         """The next thousand. The rows as the schema has them, many at a time; the index by the store's own function."""
         memories = [self._make() for _ in range(_BATCH)]
         connection.execute(insert(schema.event), [_event(memory) for memory in memories])
-        connection.execute(insert(schema.memory), [_row(memory) for memory in memories])
+        connection.execute(insert(schema.memory), [memory_row(memory) for memory in memories])
         for memory in memories:
             index_memory(connection, memory, self._owners.get(memory.session, Party(memory.session)))
 
@@ -200,26 +201,3 @@ def _event(memory: Memory) -> Json:
     data: Json = {"session": memory.session, "seq": memory.seq, "source": memory.source}
     pod = memory.tape.pod if memory.tape is not None else None
     return {"number": memory.number, "wall_us": memory.wall_us, "kind": "memory.added", "pod": pod, "data": data}
-
-
-def _row(memory: Memory) -> Json:
-    turn, tape = memory.turn, memory.tape
-    return {
-        "number": memory.number,
-        "session": memory.session,
-        "seq": memory.seq,
-        "source": memory.source,
-        "key": memory.key,
-        "prompt": turn.prompt,
-        "thought": turn.thought,
-        "response": turn.response,
-        "model": turn.model,
-        "tools": list(turn.tools),
-        "tokens": turn.tokens,
-        "agent": memory.agent,
-        "epoch": memory.epoch,
-        "pod": tape.pod if tape is not None else None,
-        "tape_at": tape.at if tape is not None else None,
-        "tape_offset": tape.offset if tape is not None else None,
-        "wall_us": memory.wall_us,
-    }

@@ -30,8 +30,8 @@ _DAY_US = 24 * 3600 * 1_000_000
 class Visitor:
     """An agent outside pods over a connection of its own."""
 
-    def __init__(self, raw: Raw, headers: dict[str, str], path: str) -> None:
-        self._raw, self._headers, self._path = raw, headers, path
+    def __init__(self, raw: Raw) -> None:
+        self._raw = raw
 
     async def result(self, tool: str, **arguments: object) -> Json:
         """The whole answer to a call."""
@@ -66,7 +66,7 @@ async def visiting(
         http.headers.update(named)
         raw = Raw(http, version)
         await raw.open()
-        yield Visitor(raw, named, "/mcp")
+        yield Visitor(raw)
 
 
 async def _token(machine: Machine, name: str) -> str:
@@ -135,7 +135,7 @@ async def test_a_session_that_is_named_by_the_connection_needs_no_tool_to_come_b
             result_of(response)
         else:
             await raw.open()
-        visitor = Visitor(raw, {}, "/mcp")
+        visitor = Visitor(raw)
         given = {"session_id": session} if carrier == "meta" and version == MODERN_VERSION else {}
         added = await visitor.call("add_memory", prompt="two", **given)
 
@@ -574,10 +574,7 @@ async def test_a_pod_holds_its_session_while_it_runs_and_its_memories_know_where
         assert event.data["why"] == "exited 143"
 
 
-async def test_an_agent_that_may_read_a_terminal_finds_its_memories_and_no_others(
-    machine: Machine, tmp_path: Path
-) -> None:
-    del tmp_path
+async def test_an_agent_that_may_read_a_terminal_finds_its_memories_and_no_others(machine: Machine) -> None:
     async with open_agents(machine, "author", "fan", "nobody") as [author, fan, nobody]:
         await acquaint(author, fan, nobody, channel="readers")
         await author.call("add_memory", prompt="the plum tree")

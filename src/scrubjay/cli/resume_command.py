@@ -69,6 +69,8 @@ def command(
     """
     if as_json and not detach and not check:
         raise BadInput("--json would mix with what the agent shows", hint="add --detach, or leave --json out")
+    if not target:
+        raise NoSuchPod(target)
     size = terminal_size() if not detach else None
     wanted = Resume(
         pod=target,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NewType
 
-from scrubjay.errors import Fenced, SessionFinished
+from scrubjay.errors import BadId, Fenced, SessionFinished
 from scrubjay.fleet.parties import Party
 from scrubjay.ids import PodId, SessionId, parse_session_id
 
@@ -100,8 +100,6 @@ def pod_of_holder(holder: Holder | None) -> PodId | None:
 
 def is_session_id(raw: str) -> bool:
     """Whether it looks like the id of a session."""
-    from scrubjay.errors import BadId
-
     try:
         parse_session_id(raw)
     except BadId:

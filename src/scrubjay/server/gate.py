@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from scrubjay.errors import CatalogError
+from scrubjay.errors import CatalogError, CatalogUnavailable
 from scrubjay.fleet.access import Action, Principal
 from scrubjay.ids import PodId
 from scrubjay.server.credentials import Credentials, NewPass
@@ -85,6 +85,21 @@ class Gate:
     async def take_back_pass(self, pod: PodId) -> None:
         """End the pass of a pod that was not started; what it has open is closed."""
         await self._put_out_all(await self.credentials.revoke_pass(pod))
+
+    async def offer_pass(self) -> NewPass | None:
+        """The same; None if the disk is full, which is no reason not to start a pod."""
+        try:
+            return await self.make_pass()
+        except CatalogUnavailable as error:
+            log.warning("pass.not_made", error=str(error))
+            return None
+
+    async def withdraw_pass(self, pod: PodId) -> None:
+        """End a pass that ``offer_pass`` gave; if the disk is full, when its hour is over."""
+        try:
+            await self.take_back_pass(pod)
+        except CatalogUnavailable as error:
+            log.warning("passes.not_revoked", error=str(error))
 
     async def run(self) -> None:
         """Take back passes whose pods have never come, until cancelled."""

@@ -79,7 +79,7 @@ def append_memory(connection: Connection, turn: Turn, how: Appending, *, wall_us
     memory = Memory(
         *(how.session, seq, turn, how.source, how.epoch, event.wall_us, event.number, how.key, how.agent, how.tape)
     )
-    connection.execute(_ADD, _row(memory))
+    connection.execute(_ADD, memory_row(memory))
     index_memory(connection, memory, owner)
     return memory, True
 
@@ -113,7 +113,8 @@ def memories_of_numbers(connection: Connection, numbers: Sequence[int]) -> list[
     return [found[number] for number in numbers if number in found]
 
 
-def _row(memory: Memory) -> Json:
+def memory_row(memory: Memory) -> Json:
+    """A memory as its table has it."""
     turn, tape = memory.turn, memory.tape
     return {
         "number": memory.number,

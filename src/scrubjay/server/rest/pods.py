@@ -11,7 +11,7 @@ import structlog
 from fastapi import APIRouter, Query
 from msgspec import structs
 
-from scrubjay.errors import BadInput, CatalogUnavailable, NoSuchPod
+from scrubjay.errors import BadInput, NoSuchPod
 from scrubjay.fleet.process import describe_state
 from scrubjay.ids import PodId
 from scrubjay.server.errors import RunnerRefused
@@ -102,27 +102,18 @@ async def start(
 
 async def start_with_pass(runner: Peer, request: messages.Start, gate: Gate) -> Json:
     """Start a pod whose agent can come to this server's tools."""
-    try:
-        made = await gate.make_pass()
-    except CatalogUnavailable as error:  # a full disk is no reason not to start it
-        log.warning("pass.not_made", error=str(error))
+    made = await gate.offer_pass()
+    if made is None:
         return await runner.ask(request, timeout_s=CLONE_WITHIN_S)
     request = structs.replace(request, pod=made.pod, mcp_token=made.token)
     try:
         answer = await runner.ask(request, timeout_s=CLONE_WITHIN_S)
     except RunnerRefused:
-        await _take_back(gate, made.pod)
+        await gate.withdraw_pass(made.pod)
         raise
     if answer["id"] != made.pod:  # an older runner, which knows nothing of passes
-        await _take_back(gate, made.pod)
+        await gate.withdraw_pass(made.pod)
     return answer
-
-
-async def _take_back(gate: Gate, pod: PodId) -> None:
-    try:
-        await gate.take_back_pass(pod)
-    except CatalogUnavailable as error:  # it is taken back when its hour is over
-        log.warning("passes.not_revoked", error=str(error))
 
 
 @router.delete("/{pod}", summary="Delete a pod that has ended, with its tape")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from scrubjay.fleet.memories import Memory
 from scrubjay.fleet.sessions import Session
+from scrubjay.fleet.summaries import Job, Summary
 from scrubjay.tape.record import Json
 
 EXCERPT_MAX = 300  # characters of a text in a list
@@ -68,6 +69,24 @@ def describe_doing(memory: Memory | None) -> Json:
     if memory is None:
         return {}
     return {"last_prompt": excerpt(memory.turn.prompt), "last_response": excerpt(memory.turn.response)}
+
+
+def describe_summary(summary: Summary) -> Json:
+    """What a range of memories comes to."""
+    return {
+        "from_seq": summary.from_seq,
+        "to_seq": summary.to_seq,
+        "text": summary.text,
+        "made_by": summary.made_by,
+        "model": summary.model,
+        "input_hash": summary.input_hash,
+        "wall_us": summary.wall_us,
+    }
+
+
+def describe_job(job: Job) -> Json:
+    """A summary that is wanted."""
+    return {"state": job.state, "attempts": job.attempts, "error": job.error}
 
 
 def excerpt(text: str) -> str | None:

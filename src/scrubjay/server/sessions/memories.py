@@ -54,8 +54,8 @@ class Memories:
         return await reception.tower.database.write(body)
 
     async def _add_for_person(self, actor: Actor, turn: Turn, raw: str | None, key: str | None) -> Json:
-        if raw is None:
-            raise BadInput("say which session it is for", hint="'scrubjay sessions' lists them")
+        self._sessions.require_named(actor, raw)
+        assert raw is not None
         reception = self._reception
 
         def body(connection: Connection) -> Json:
@@ -149,9 +149,8 @@ class Memories:
 
     def _readable_session(self, connection: Connection, actor: Actor, raw: str | None) -> tuple[Session, Json]:
         """A session somebody may read, and what they must be told about it."""
+        self._sessions.require_named(actor, raw)
         if raw is None:
-            if actor.is_person:
-                raise BadInput("say which session", hint="'scrubjay sessions' lists them")
             entered = self._sessions.enter(connection, actor, None, begin=False)
             return entered.session, _told(entered)
         try:

@@ -39,11 +39,11 @@ class Passes(Protocol):
         """Where agents on the server's own machine find its tools."""
         ...
 
-    async def make_pass(self) -> NewPass:
-        """The id and token of a pod that is about to be started."""
+    async def offer_pass(self) -> NewPass | None:
+        """The id and token of a pod that is about to be started; None if there can be none now."""
         ...
 
-    async def take_back_pass(self, pod: PodId) -> None:
+    async def withdraw_pass(self, pod: PodId) -> None:
         """End the pass of a pod that was not started."""
         ...
 
@@ -188,7 +188,8 @@ class PodResume:
         """Let a new pod have the session before it is started; LeaseHeld, SessionFinished or SessionExpired."""
         if not wanted.takeover:
             await self._let_end(session, known)
-        made = await self._make_pass() if wanted.mcp else None
+        assert self.passes is not None
+        made = await self.passes.offer_pass() if wanted.mcp else None
         pod = made.pod if made is not None else new_pod_id()
         self._sessions.expect(pod, within_s=within_s)
         try:
@@ -196,7 +197,7 @@ class PodResume:
         except BaseException:
             self._sessions.give_up(pod)
             if made is not None:
-                await self._take_back(pod)
+                await self.passes.withdraw_pass(pod)
             raise
         return _Claimed(pod, made.token if made is not None else None, before, granted)
 
@@ -255,29 +256,14 @@ class PodResume:
         await self._written(
             lambda connection: store.put_back(connection, claimed.before, why=why[:500], wall_us=wall_us)
         )
-        if claimed.token is not None and not keep_pass:
-            await self._take_back(claimed.pod)
+        if claimed.token is not None and not keep_pass and self.passes is not None:
+            await self.passes.withdraw_pass(claimed.pod)
 
     async def _written(self, body: Callable[[Connection], None]) -> None:
         try:
             await self._reception.tower.database.write(body)
         except CatalogUnavailable as error:  # it lapses by itself: the pod it was granted to is not there
             log.warning("session.not_put_back", error=str(error))
-
-    async def _make_pass(self) -> NewPass | None:
-        assert self.passes is not None
-        try:
-            return await self.passes.make_pass()
-        except CatalogUnavailable as error:  # a full disk is no reason not to start it
-            log.warning("pass.not_made", error=str(error))
-            return None
-
-    async def _take_back(self, pod: PodId) -> None:
-        assert self.passes is not None
-        try:
-            await self.passes.take_back_pass(pod)
-        except CatalogUnavailable as error:  # it is taken back when its hour is over
-            log.warning("passes.not_revoked", error=str(error))
 
 
 def _inside(report: PodReport) -> str | None:

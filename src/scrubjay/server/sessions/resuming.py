@@ -17,7 +17,14 @@ from scrubjay.server.coordination.channels import Channels
 from scrubjay.server.coordination.descriptions import describe_handoff
 from scrubjay.server.coordination.reception import Reception
 from scrubjay.server.request_context import current_context
-from scrubjay.server.sessions.descriptions import describe_doing, describe_lease, describe_memory, page
+from scrubjay.server.sessions.descriptions import (
+    describe_doing,
+    describe_job,
+    describe_lease,
+    describe_memory,
+    describe_summary,
+    page,
+)
 from scrubjay.server.sessions.memories import Memories
 from scrubjay.server.sessions.sessions import Entered, Sessions
 from scrubjay.store import handoffs as handoff_store
@@ -76,9 +83,7 @@ class Resuming:
         waits = waits_of(connection, session.owner if actor.is_person else actor.party)
         return {
             "memories": [describe_memory(memory) for memory in reversed(memories)],
-            "summary": None
-            if summary is None
-            else {"from_seq": summary.from_seq, "to_seq": summary.to_seq, "text": summary.text},
+            "summary": describe_summary(summary) if summary is not None else None,
             "open_waits": [
                 {"id": wait.id, "kind": wait.kind, "reason": wait.reason, "since_us": wait.since_us} for wait in waits
             ],
@@ -125,9 +130,7 @@ class Resuming:
                 **self._describe(connection, session),
                 **self._remembered(connection, actor, session),
                 "pods": [self._describe_pod(pod) for pod in pods_of_session(connection, session.id)],
-                "summary_job": None
-                if job is None
-                else {"state": job.state, "attempts": job.attempts, "error": job.error},
+                "summary_job": describe_job(job) if job is not None else None,
             }
 
         return await self._reception.tower.database.read(body)
@@ -173,10 +176,9 @@ class Resuming:
     ) -> Json:
         """Say that a session has come to its end; with ``only_leave`` it is let go of, and can be resumed."""
         actor.require_changing()
+        self._sessions.require_named(actor, session)
 
         def body(connection: Connection) -> Json:
-            if session is None and actor.is_person:
-                raise BadInput("say which session", hint="'scrubjay sessions' lists them")
             found = self._sessions.enter(connection, actor, session, begin=False).session
             if only_leave:
                 done = self._sessions.let_go_in(connection, actor, found)
@@ -194,8 +196,7 @@ class Resuming:
         reception, view = self._reception, self._reception.view(actor)
         recipient = reception.party(actor, to)
         check_text(note, NOTE_MAX, "note")
-        if session is None and actor.is_person:
-            raise BadInput("say which session", hint="'scrubjay sessions' lists them")
+        self._sessions.require_named(actor, session)
         if recipient == actor.party:
             raise BadInput("nobody hands over to itself", hint="name another pod or agent")
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from scrubjay.errors import (
     AmbiguousSession,
+    BadInput,
     LeaseHeld,
     NoSuchPod,
     NoSuchSession,
@@ -208,6 +209,11 @@ class Sessions:
         if not begin:
             raise NotInSession
         return Entered(self.open_in(connection, actor), begun=True)
+
+    def require_named(self, actor: Actor, session: str | None) -> None:
+        """BadInput if a person does not say which session: they are in none."""
+        if session is None and actor.is_person:
+            raise BadInput("say which session", hint="'scrubjay sessions' lists them")
 
     def hold(self, connection: Connection, actor: Actor, entered: Entered) -> Entered:
         """The same, held by whoever asks: one that nobody has is resumed. Fenced, SessionFinished, SessionExpired."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from scrubjay.errors import BadInput
-from scrubjay.fleet.summaries import Summary
 from scrubjay.server.coordination.actors import Actor
 from scrubjay.server.coordination.reception import Reception
+from scrubjay.server.sessions.descriptions import describe_job, describe_summary
 from scrubjay.server.sessions.sessions import Sessions
 from scrubjay.server.sessions.summaries import Summaries
 from scrubjay.store.summaries import list_summaries, save_summary
@@ -34,24 +33,23 @@ class SummingUp:
             kept, _ = save_summary(
                 connection, found, text, to_seq=to_seq, made_by=actor.name, wall_us=reception.wall_us
             )
-            return {"session_id": found.id, **_describe(kept)}
+            return {"session_id": found.id, **describe_summary(kept)}
 
         return await reception.tower.database.write(body)
 
     async def show(self, actor: Actor, session: str | None = None) -> Json:
         """The newest summaries of a session in order, and how far they go."""
+        self._sessions.require_named(actor, session)
 
         def body(connection: Connection) -> Json:
-            if session is None and actor.is_person:
-                raise BadInput("say which session", hint="'scrubjay sessions' lists them")
             found = self._sessions.enter(connection, actor, session, begin=False).session
             covered, job = covered_to(connection, found.id), job_of(connection, found.id)
             return {
                 "session_id": found.id,
                 "last_seq": found.last_seq,
                 "covered_to_seq": covered,
-                "summaries": [_describe(each) for each in list_summaries(connection, found.id, limit=_SHOWN)],
-                "job": None if job is None else {"state": job.state, "attempts": job.attempts, "error": job.error},
+                "summaries": [describe_summary(each) for each in list_summaries(connection, found.id, limit=_SHOWN)],
+                "job": describe_job(job) if job is not None else None,
             }
 
         return await self._reception.tower.database.write(body)  # who comes back with this call is resumed
@@ -68,15 +66,3 @@ class SummingUp:
             return {"session_id": found.id, "asked": job is not None}
 
         return await reception.tower.database.write(body)
-
-
-def _describe(summary: Summary) -> Json:
-    return {
-        "from_seq": summary.from_seq,
-        "to_seq": summary.to_seq,
-        "text": summary.text,
-        "made_by": summary.made_by,
-        "model": summary.model,
-        "input_hash": summary.input_hash,
-        "wall_us": summary.wall_us,
-    }
