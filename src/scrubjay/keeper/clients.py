@@ -31,6 +31,7 @@ class Client:
         self.follows_from: int | None = None  #: the next offset a follower wants
         self.seat: Seat | None = None  #: the terminal it has offered
         self.wants_synced = False  #: whether it is told how far the tape is synced
+        self.told_paused: str | None = None  #: why recording is paused, as far as it was told
         self.relays = False  #: whether it passes on what is shown to and sent by a person's terminal
         self.replies: Replies | None = None  #: takes out what that terminal answers
         self.held_at = 0.0  #: when it last kept something back

@@ -370,9 +370,11 @@ class Keeper:
                     client.relays = client.relays or meta.get("at_terminal") is True
                     client.wants_synced = meta.get("synced") is True
                     self._unseat(client)
+                    self._tell_pause(client)
                     return
                 case "seat":
                     self._seat(client, _text(meta, "author"), _whole(meta, "from"))
+                    self._tell_pause(client)
                     return
                 case "leave":
                     if client.seat is not None:
@@ -401,6 +403,7 @@ class Keeper:
                     epoch = self._fence(meta)
                     self._stop(_text(meta, "author"), _whole(meta, "grace_ms") / 1000, epoch)
                 case "status":
+                    client.told_paused = self._recorder.paused
                     client.answer({"re": number, "ok": True, "status": self._describe()})
                     return
                 case _:
@@ -693,9 +696,15 @@ class Keeper:
     def _announce_pause(self) -> None:
         self._was_paused = self._recorder.paused
         for client in list(self._clients.values()):
-            if client.watches:
-                client.answer({"paused": self._was_paused})
-                self._watch_client(client)
+            self._tell_pause(client)
+
+    def _tell_pause(self, client: Client) -> None:
+        """Tell a client that watches whether recording is paused, unless it knows."""
+        paused = self._recorder.paused
+        if client.watches and client.told_paused != paused:
+            client.told_paused = paused
+            client.answer({"paused": paused})
+            self._watch_client(client)
 
     # The end.
 
