@@ -40,6 +40,7 @@ LEFTOVER_GRACE_S = 2.0  # between TERM and KILL for what the agent left running
 AWAY_S = 0.2  # after which to see whether a terminal that a shell has taken is ours again
 ASKED_US, ASKED_BYTES = 1_000_000, 8192  # how long ago an agent may have asked for what is answered now
 SEAL_AFTER_QUIET_S = 2.0
+HEAR_MAX = 1000  # rounds of hearing clients at the end; one that never stops talking does not keep a pod from ending
 SEAL_BACKLOG_SEGMENTS = 16  # unsealed, 256 MiB: then the disk matters more than the speed
 FAREWELL_S = 2.0  # for followers to take the end of the tape
 
@@ -258,6 +259,7 @@ class Keeper:
         """Record how the agent ended, after everything it showed before that."""
         if self._wait_status is None or self._agent_gone:
             return
+        self._hear_clients()
         while self._last_words_bytes > 0:
             if not self._recorder.wants_output:
                 return  # again when there is room
@@ -275,6 +277,16 @@ class Keeper:
         self._recorder.flush()
         self._agent_gone = True
         self._end_leftovers()
+
+    def _hear_clients(self) -> None:
+        """Hear what clients have sent by now: the last hook of an agent may have come and gone unheard."""
+        for _ in range(HEAR_MAX):
+            ready = [(fd, events & _READ) for fd, events in self._poll.poll(0) if events & _READ]
+            ready = [(fd, events) for fd, events in ready if fd in self._clients or fd == self._listener.fileno()]
+            if not ready:
+                return
+            for fd, events in ready:
+                self._serve(fd, events)
 
     def _end_leftovers(self) -> None:
         if self._leftovers.ask_to_end():
@@ -717,6 +729,7 @@ class Keeper:
             self._watch_terminal_no_more()
         # Twice, because nothing may follow the end: what a failing disk has to say comes before it.
         self._serve_until_synced()
+        self._hear_clients()
         if self._redaction is not None:
             self._redaction.release()
             self._redaction.note()
