@@ -30,7 +30,7 @@ _SHOWN_BYTES = 64 << 10  # of it, shown
 _EOF = b"\x04"
 _ENOUGH = frozenset(b"\x03\x1c")  # ctrl-c and ctrl-\
 _SEAT_ID = 1
-_GOODBYE_S = 2.0  # from a keeper's last word to its end
+_GOODBYE_S = 10.0  # from a keeper's last word to its end, on a slow disk
 _REDRAW_S = 0.05  # in which a program has seen the other size
 
 
@@ -62,22 +62,35 @@ def join(pod: Pod, author: str, *, from_start: bool) -> Outcome:
             joined = _Joined(pod, keeper, author, modes, signals=signals, is_terminal=is_terminal)
             joined.catch_up(from_start=from_start)
             return joined.run()
-    except (KeeperGone, PodNotRunning):
+    except PodNotRunning:
         if not from_start:
             raise
-        return _show_all(pod)
+    except KeeperGone:
+        if not from_start:
+            return _find_out(pod)
+    return _show_all(pod)
 
 
 def _show_all(pod: Pod) -> Outcome:
     """What a pod showed that had ended before anybody could join it."""
-    deadline = time.monotonic() + _GOODBYE_S
-    while pod.alive and time.monotonic() < deadline:
-        time.sleep(0.01)
+    outcome = _find_out(pod)
     for record in pod.tape().records():
         if record.kind == Kind.OUTPUT:
             _show(record.payload)
-    status = pod.observe().status
-    return Outcome(status=status, lost=status is None)
+    return outcome
+
+
+def _find_out(pod: Pod) -> Outcome:
+    """How a pod ended whose keeper left without a word; KeeperGone if its keeper lives on."""
+    deadline = time.monotonic() + _GOODBYE_S
+    while pod.alive and time.monotonic() < deadline:
+        time.sleep(0.01)
+    seen = pod.observe()
+    if seen.state == "lost":
+        return Outcome(lost=True)
+    if seen.status is None:
+        raise KeeperGone(pod.name)
+    return Outcome(status=seen.status)
 
 
 class _Joined:
@@ -103,6 +116,8 @@ class _Joined:
 
     def catch_up(self, *, from_start: bool) -> None:
         """Show what a late viewer needs, then follow from there."""
+        # Before anything is shown: a keeper that dies meanwhile is then noticed like one that dies later.
+        self._poll.register(self._keeper.socket, select.POLLIN)
         if not from_start:
             output: list[bytes] = []
             for record in self._tape.records(self._tape.align(max(0, self._tape.end - _CATCH_UP_BYTES))):
@@ -110,7 +125,6 @@ class _Joined:
                     output.append(record.payload)
                 self._stream = RecordStream(self._tape.id, record.end)
             self._show(catch_up(b"".join(output), _SHOWN_BYTES))
-        self._poll.register(self._keeper.socket, select.POLLIN)
         self._poll.register(self._signals, select.POLLIN)
         if self._seated:
             self._go_on()
@@ -180,7 +194,7 @@ class _Joined:
         try:
             frames = self._keeper.receive()
         except KeeperGone:
-            self._outcome = self._find_out()
+            self._outcome = self._learn_end()
             return
         for meta, tail in frames:
             if "tape" in meta:
@@ -202,17 +216,12 @@ class _Joined:
             elif isinstance(meta.get("paused"), str):
                 _show(f"\r\n[scrubjay: recording and agent paused: {meta['paused']}]\r\n".encode())
 
-    def _find_out(self) -> Outcome:
+    def _learn_end(self) -> Outcome:
         """How it ended, when the keeper left without a word: it was killed, or had no time for one who was slow."""
-        deadline = time.monotonic() + _GOODBYE_S
-        while self._pod.alive and time.monotonic() < deadline:
-            time.sleep(0.01)
-        status = self._pod.observe().status
-        if status is None:
-            return Outcome(lost=True)
-        if not self._seated:
+        outcome = _find_out(self._pod)
+        if not outcome.lost and not self._seated:
             self._show_rest(self._stream.offset, 0)
-        return Outcome(status=status)
+        return outcome
 
     def _show_records(self, data: bytes) -> None:
         shown = [record.payload for record in self._stream.feed(data) if record.kind == Kind.OUTPUT]
@@ -290,7 +299,8 @@ class _Joined:
         try:
             self._keeper.send(meta, tail)
         except KeeperGone:
-            self._hear()  # it may have left its last words
+            if self._outcome is None:
+                self._hear()  # it may have left its last words
 
 
 def _is_terminal_of(one: int, other: int) -> bool:
