@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -28,7 +28,7 @@ from scrubjay.server.notify import Notifier
 from scrubjay.server.origins import Addresses, nearest_origin, own_origins
 from scrubjay.server.peer import Peer
 from scrubjay.server.tower import Tower
-from scrubjay.server.web import Tls, serving
+from scrubjay.server.web import Tls, ready_to_serve
 from scrubjay.settings import Settings
 from scrubjay.store.sqlite import SqliteDatabase
 from scrubjay.store.tapes import ReplicatedTapes, SharedTapes, Tapes, seal_copy
@@ -54,13 +54,14 @@ class PartFailed(ScrubjayError):
 
 
 @dataclass(frozen=True, slots=True)
-class RunningServer:
-    """A server that takes requests."""
+class OpenServer:
+    """A server whose sockets are open; clients that connect before ``serve`` is called wait for it."""
 
     tower: Tower
     coordination: Coordination
     gate: Gate
     url: str
+    serve: Callable[[], Awaitable[None]]
 
     async def first_login(self) -> str | None:
         """A link that logs a browser in, once; None where a full disk takes none, which is no reason not to serve."""
@@ -73,7 +74,15 @@ class RunningServer:
 
 
 @asynccontextmanager
-async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[RunningServer]:
+async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[OpenServer]:
+    """A server that answers requests while inside."""
+    async with open_server(settings, tapes) as server:
+        await server.serve()
+        yield server
+
+
+@asynccontextmanager
+async def open_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[OpenServer]:
     """A server on its sockets while inside. On the way out everything is closed; pods go on."""
     home = Home(settings.data)
     with home.changing():
@@ -103,12 +112,12 @@ async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[Run
             PodId(known.report.id), called.kind, called.title, called.body
         )
         async with (
-            serving(make_guarded_app(coordination, gate, mcp), listeners, tls=tls),
+            ready_to_serve(make_guarded_app(coordination, gate, mcp), listeners, tls=tls) as serve,
             _alongside(
                 server=tower.run, coordination=coordination.run, gate=gate.run, notifier=notifier.run, mcp=mcp.run
             ),
         ):
-            yield RunningServer(tower, coordination, gate, str(origins[0]))
+            yield OpenServer(tower, coordination, gate, str(origins[0]), serve)
     finally:
         await tower.close()
         await database.close()
@@ -125,10 +134,11 @@ async def keep_sealing(tapes: ReplicatedTapes) -> None:
         await asyncio.sleep(SEAL_EVERY_S)
 
 
-async def link_locally(uplink: Uplink, server: RunningServer, *, linked: Callable[[], None] = lambda: None) -> None:
-    """Let a runner and a server of the same process talk, until cancelled: the same words, without a socket.
+@asynccontextmanager
+async def linked_locally(uplink: Uplink, server: OpenServer) -> AsyncGenerator[None]:
+    """Let a runner and a server of the same process talk while inside: the same words, without a socket.
 
-    ``linked`` is called when the server knows the runner and its pods.
+    Inside, the server knows the runner and its pods.
     """
     loop, tower = asyncio.get_running_loop(), server.tower
     peers: list[Peer] = []
@@ -156,10 +166,9 @@ async def link_locally(uplink: Uplink, server: RunningServer, *, linked: Callabl
     while not peers:
         await asyncio.sleep(0)
     try:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(peers[0].run())
+        async with _alongside(link=peers[0].run):
             await tower.until_linked(peers[0].id)
-            linked()
+            yield
     finally:
         uplink.disconnect()
         peers[0].end()

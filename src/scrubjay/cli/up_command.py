@@ -56,25 +56,23 @@ def _run(settings: Settings, *, as_json: bool, open_browser: bool) -> int:
 async def _serve(settings: Settings, *, as_json: bool, open_browser: bool) -> int:
     from scrubjay.cli.garbage import look_seldom
     from scrubjay.cli.machinery import (
-        first_of,
-        link_locally,
+        linked_locally,
+        open_server,
         running_runner,
-        running_server,
         shared_tapes,
         until_asked_to_stop,
     )
 
     async with (
-        running_server(settings, shared_tapes(settings)) as server,
+        open_server(settings, shared_tapes(settings)) as server,
         running_runner(settings, os.environ) as uplink,
+        linked_locally(uplink, server),
     ):
+        await server.serve()  # not before: the first request must find this machine and its pods
         link = await server.first_login()
         look_seldom()
-
-        def greet() -> None:
-            _greet(server.url, link, as_json=as_json, open_browser=open_browser, new=True)
-
-        await first_of(link_locally(uplink, server, linked=greet), until_asked_to_stop())
+        _greet(server.url, link, as_json=as_json, open_browser=open_browser, new=True)
+        await until_asked_to_stop()
     if not as_json:
         say("scrubjay: stopped; pods go on, and 'scrubjay up' finds them again")
     return 0

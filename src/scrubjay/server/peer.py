@@ -103,6 +103,7 @@ class Peer:
         self.local = local
         self.name, self.host, self.version = hello.name, hello.host, hello.version
         self.introduced = False  #: whether its pods are in the catalog
+        self.delayed = False  #: whether the catalog could not be written, so that its pods come later
         self._tower, self._send, self._hang_up = tower, send, hang_up
         self._asked: dict[int, asyncio.Future[Json]] = {}
         self._last_ask = 0
@@ -151,6 +152,7 @@ class Peer:
                 await self._catch_up()
             except (ScrubjayError, OSError) as error:
                 # The catalog's disk is full, or so: what is not recorded yet is kept here and tried again.
+                self.delayed = True
                 log.warning("catalog.not_written", error=str(error))
                 await asyncio.sleep(RETRY_S)
                 self._something.set()

@@ -199,7 +199,12 @@ class Tower:
 
     async def until_linked(self, runner: RunnerId) -> None:
         """Return when a runner's pods are in the catalog, or something keeps them from getting there."""
-        await self._until(lambda: runner in self.peers and self.peers[runner].introduced)
+
+        def is_linked() -> bool:
+            peer = self.peers.get(runner)
+            return peer is not None and (peer.introduced or peer.delayed)
+
+        await self._until(is_linked)
 
     async def until_known(self, pod: PodId) -> None:
         """Return when a pod that was started is in the catalog, or something keeps it from getting there."""

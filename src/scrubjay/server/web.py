@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -59,9 +59,10 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._listeners = listeners
         self._stopping = asyncio.Event()
+        self._ticking: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Start the application, then take connections."""
+        """Start the application, then take connections. ScrubjayError if the application does not start."""
         self.lifespan = self.config.lifespan_class(self.config)
         await self.lifespan.startup()
         if self.lifespan.should_exit:
@@ -78,6 +79,7 @@ class _Server(uvicorn.Server):
                 await loop.create_unix_server(partial(connection, unix=True), sock=self._listeners.unix)
             )
         self.started = True
+        self._ticking = asyncio.create_task(self.main_loop())
 
     async def main_loop(self) -> None:
         """Keep the time that responses carry, until the end."""
@@ -89,16 +91,30 @@ class _Server(uvicorn.Server):
             except TimeoutError:
                 continue
 
-    def stop(self) -> None:
-        """End the main loop."""
-        self._stopping.set()
+    async def close(self) -> None:
+        """Let requests under way end, and close WebSockets with 1012."""
+        if self._ticking is not None:
+            self._stopping.set()
+            await self._ticking
+            await self.shutdown()
+        self._listeners.close()
 
 
 @asynccontextmanager
 async def serving(app: ASGIApp, listeners: Listeners, *, tls: Tls | None = None) -> AsyncGenerator[None]:
-    """Serve while inside; on the way out requests under way may end, WebSockets are closed with 1012.
+    """Serve while inside."""
+    async with ready_to_serve(app, listeners, tls=tls) as start:
+        await start()
+        yield
 
-    The sockets of the listeners are closed then. ScrubjayError if the application does not start.
+
+@asynccontextmanager
+async def ready_to_serve(
+    app: ASGIApp, listeners: Listeners, *, tls: Tls | None = None
+) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """Serve from the call of what this yields until the end of the block; clients that connect earlier wait.
+
+    On the way out requests under way may end, WebSockets are closed with 1012, and so are the listeners.
     """
     config = _config(app, tls)
     try:
@@ -106,12 +122,7 @@ async def serving(app: ASGIApp, listeners: Listeners, *, tls: Tls | None = None)
     except OSError as error:
         raise BadSetting(f"cannot use the certificate: {error}", hint="check tls_cert and tls_key") from error
     server = _Server(config, listeners)
-    await server.open()
-    ticking = asyncio.create_task(server.main_loop())
     try:
-        yield
+        yield server.open
     finally:
-        server.stop()
-        await ticking
-        await server.shutdown()
-        listeners.close()
+        await server.close()
