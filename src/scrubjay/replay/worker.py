@@ -2,17 +2,20 @@
 
 It reads requests from a socket and answers those that ask something, in order. It opens no file, and it may die at
 any byte: whoever started it feeds another one. A request is a header (what, which terminal, length) and a payload.
+
+To load the engine takes 0.2 s, so one process, the template, loads it and forks a worker for every socket it is sent.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
 import signal
 import socket
-import sys
 from array import array
+from contextlib import suppress
 from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -31,10 +34,12 @@ FOR_GOOD = (1 << 64) - 1
 COUNT = Struct("<I")
 OFFSET = Struct("<Q")
 GLANCE = Struct("<H?")
+PID = Struct("<I")  # of a worker that was forked
+FAULT_MAX_BYTES = 100  # of what a worker is told to fail at
 PAYLOAD_MAX_BYTES = 64 << 20
 
 _MEMORY_BYTES = 4 << 30
-_STUCK_S = 60  # nothing takes this long; a worker that hangs after its parent died must end by itself
+_STUCK_S = 60.0  # of a processor: nothing takes this long; a worker that hangs after its parent died must end by itself
 
 
 class Do(IntEnum):
@@ -72,13 +77,13 @@ class _Screen:
 class _Desk:
     """The terminals of one worker."""
 
-    def __init__(self) -> None:
-        from scrubjay.screen import ghostty  # 0.2 s, and native code: nobody else may load it
+    def __init__(self, fault: str) -> None:
+        from scrubjay.screen import ghostty  # native code: nobody else may load it
 
         self._engine = ghostty
         self._screens: dict[int, _Screen] = {}
         self._broken: dict[int, str] = {}  # terminals that failed where nobody could be told
-        self._fault = _read_fault(os.environ.get("SCRUBJAY_FAULT", ""))
+        self._fault = _read_fault(fault)
         self._fed = 0
 
     def do(self, what: int, number: int, payload: bytes) -> bytes | None:
@@ -216,23 +221,56 @@ def _read_fault(raw: str) -> int | None:
 
 
 def main() -> None:
-    """Serve the socket that is our standard input until it ends."""
+    """Load the engine, then fork a worker for every socket that comes through standard input, until that ends."""
+    from scrubjay.screen import ghostty
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks us
+    signal.signal(signal.SIGCHLD, _reap)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ghostty.identity()
+    gc.freeze()  # pages that the collector does not write to stay shared with the workers
+    with socket.socket(fileno=os.dup(0)) as orders:
+        while True:
+            fault, descriptors, _, _ = socket.recv_fds(orders, FAULT_MAX_BYTES, 1)
+            if not descriptors:
+                return
+            # Not reaped before it has a descriptor: its number could be another process's by then.
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+            pid = os.fork()
+            if not pid:
+                orders.close()
+                os.close(0)
+                _serve(descriptors[0], fault.decode())
+                return
+            handle = os.pidfd_open(pid)
+            socket.send_fds(orders, [PID.pack(pid)], [handle])
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+            os.close(handle)
+            os.close(descriptors[0])
+
+
+def _reap(_signal: int, _frame: object) -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _serve(descriptor: int, fault: str) -> None:
+    """Do what is asked through a socket until it ends."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    desk = _Desk()
-    with socket.socket(fileno=os.dup(0)) as connection, connection.makefile("rb", buffering=1 << 18) as requests:
+    desk = _Desk(fault.rstrip("\n"))
+    with socket.socket(fileno=descriptor) as connection, connection.makefile("rb", buffering=1 << 18) as requests:
         while len(header := requests.read(REQUEST.size)) == REQUEST.size:
             what, number, length = REQUEST.unpack(header)
             payload = requests.read(length)
             if len(payload) < length:
                 return
-            signal.alarm(_STUCK_S)
+            signal.setitimer(signal.ITIMER_PROF, _STUCK_S)
             answer = desk.do(what, number, payload)
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             if answer is not None:
                 connection.sendall(answer)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

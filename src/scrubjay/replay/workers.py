@@ -6,27 +6,32 @@ it starts another, repeats that in small portions, and leaves out the portion th
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 from scrubjay.errors import EngineUnavailable
 from scrubjay.replay.worker import (
     ANSWER,
     COUNT,
+    FAULT_MAX_BYTES,
     FOR_GOOD,
     GLANCE,
     LOOK,
     OFFSET,
     PAYLOAD_MAX_BYTES,
+    PID,
     REQUEST,
     SIZE,
     Do,
@@ -35,11 +40,18 @@ from scrubjay.replay.worker import (
 from scrubjay.screen.engine import ChangedRow, Effect
 from scrubjay.screen.glance import Glance
 from scrubjay.screen.settle import SettledRows
+from scrubjay.screen.snapshot import read_size
+
+_Given = TypeVar("_Given")
+_Result = TypeVar("_Result")
 
 TERMINALS_PER_WORKER = 8
-ANSWER_WITHIN_S = 10.0  # the slowest known input takes six
+ANSWER_WITHIN_S = 10.0  # of work, or of doing nothing: the slowest known input takes six, on a busy machine a minute
+_LOOKS = 10  # in that time, at whether a worker works
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PORTION_BYTES = 64 << 10  # what is left out when it kills a worker
 _STARTS_MAX = 3
+_FORK_WITHIN_S = 60.0  # the engine is loaded before the first fork, on a busy machine slowly
 _KILLERS_MAX = 3  # portions that are left out before giving up: each costs the start of a worker
 
 
@@ -51,16 +63,32 @@ class EngineRefused(Exception):
     """The engine answered that it cannot do what was asked."""
 
 
-class Worker:
-    """One worker process."""
+@dataclass(frozen=True, slots=True)
+class _Forked:
+    """A worker's process. It is the template's child, so its number alone could be another process's by now."""
+
+    pid: int
+    handle: int  #: a descriptor of the process
+
+    def kill(self) -> None:
+        """End it at once and wait until it is gone."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.handle, signal.SIGKILL)
+        gone = select.poll()
+        gone.register(self.handle, select.POLLIN)
+        gone.poll()
+        os.close(self.handle)
+
+
+class _Template:
+    """The process that has loaded the engine and forks workers."""
 
     def __init__(self) -> None:
-        self.terminals = 0
-        self.dead = False
-        self._last = 0
+        self.owner = os.getpid()
+        self._lock = threading.Lock()
         ours, theirs = socket.socketpair()
         with theirs:
-            # Not a copy of this process: the worker must hold neither its files nor its memory.
+            # Not a copy of this process: a worker must hold neither its files nor its memory.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "scrubjay.replay.worker"],
                 stdin=theirs.fileno(),
@@ -69,11 +97,65 @@ class Worker:
                 start_new_session=True,  # Ctrl-C in the person's terminal is not for it
             )
         self._socket = ours
+        self._socket.settimeout(_FORK_WITHIN_S)
+        atexit.register(self.close)
+
+    def fork(self, connection: socket.socket) -> _Forked:
+        """A new worker that serves ``connection``; OSError if there is none."""
+        fault = os.environ.get("SCRUBJAY_FAULT", "").encode()[: FAULT_MAX_BYTES - 1] + b"\n"
+        with self._lock:
+            socket.send_fds(self._socket, [fault], [connection.fileno()])
+            answer, handles, _, _ = socket.recv_fds(self._socket, PID.size, 1)
+        if not handles:
+            raise ConnectionError("the process that forks workers ended")
+        return _Forked(PID.unpack(answer)[0], handles[0])
+
+    def close(self) -> None:
+        """End it; the workers go on."""
+        atexit.unregister(self.close)
+        self._socket.close()
+        if self.owner == os.getpid():
+            self._process.kill()
+            self._process.wait()
+
+
+_template: _Template | None = None
+_template_lock = threading.Lock()
+
+
+def _fork_worker(connection: socket.socket) -> _Forked | None:
+    """A new worker, from the template of this process; None if none can be had."""
+    global _template
+    for _ in range(_STARTS_MAX):
+        with _template_lock:
+            if _template is None or _template.owner != os.getpid():
+                _template = _Template()
+            template = _template
+        try:
+            return template.fork(connection)
+        except OSError:
+            with _template_lock:
+                if _template is template:
+                    _template = None
+                    template.close()
+    return None
+
+
+class Worker:
+    """One worker process."""
+
+    def __init__(self) -> None:
+        self.terminals = 0
+        self._last = 0
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = _fork_worker(theirs)
+        self.dead = self._process is None
 
     @property
     def pid(self) -> int:
         """Of its process."""
-        return self._process.pid
+        return self._process.pid if self._process is not None else 0
 
     def number(self) -> int:
         """A number no terminal of it has had."""
@@ -82,9 +164,10 @@ class Worker:
 
     def send(self, what: Do, number: int, payload: bytes = b"") -> None:
         """Ask for something that has no answer."""
+        view = memoryview(REQUEST.pack(what, number, len(payload)) + payload)
         try:
-            self._socket.settimeout(ANSWER_WITHIN_S)
-            self._socket.sendall(REQUEST.pack(what, number, len(payload)) + payload)
+            while view:
+                view = view[self._patiently(self._socket.send, view) :]
         except OSError as error:
             self.kill()
             raise WorkerDied from error
@@ -107,12 +190,38 @@ class Worker:
     def _receive(self, length: int) -> bytes:
         parts: list[bytes] = []
         while length:
-            part = self._socket.recv(min(length, 1 << 20))
+            part = self._patiently(self._socket.recv, min(length, 1 << 20))
             if not part:
                 raise ConnectionError("the worker ended")
             parts.append(part)
             length -= len(part)
         return b"".join(parts)
+
+    def _patiently(self, call: Callable[[_Given], _Result], given: _Given) -> _Result:
+        """Call and wait for as long as the worker works; TimeoutError once it has had its time, or does nothing."""
+        limit_s = ANSWER_WITHIN_S
+        self._socket.settimeout(limit_s / _LOOKS)
+        began_s: float | None = None
+        before_s, idle = 0.0, 0
+        while True:
+            try:
+                return call(given)
+            except TimeoutError:
+                ready, worked_s = self._look()
+                began_s = worked_s if began_s is None else began_s
+                idle = 0 if ready or worked_s > before_s else idle + 1
+                before_s = worked_s
+                if idle >= _LOOKS or worked_s - began_s >= limit_s:
+                    raise
+
+    def _look(self) -> tuple[bool, float]:
+        """Whether it would work if it got a processor, and for how long it has had one, which may be much less."""
+        try:
+            with open(f"/proc/{self.pid}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            return False, 0.0  # it has ended, as the socket shows too
+        return fields[0] == "R", (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
     def kill(self) -> None:
         """End it at once."""
@@ -120,8 +229,8 @@ class Worker:
             return
         self.dead = True
         self._socket.close()
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
+        if self._process is not None:
+            self._process.kill()
 
 
 class Workers:
@@ -376,16 +485,13 @@ class WorkerTerminal:
     def _recover(self, what: Do, payload: bytes) -> bytes:
         """Leave out what kills a second worker too, and ask again."""
         self.restarts += 1
-        for _ in range(_KILLERS_MAX + 1):
+        for killers in range(_KILLERS_MAX + 1):
             killer = self._move_carefully()
             if killer is None:
                 break
             if killer is self._base:
                 raise EngineRefused("the terminal engine fails on this keyframe")
-            killer.left_out = True
-            before = self._steps.index(killer) - 1
-            start = self._steps[before].offset if before >= 0 else self._base.offset
-            self.left_out.append(LeftOut(start, killer.offset))
+            self._leave_out(killer, start_over=killers > 0)
         else:
             raise EngineRefused("the terminal engine keeps failing")
         try:
@@ -393,6 +499,28 @@ class WorkerTerminal:
         except WorkerDied as error:
             # Of what is asked, not of what was fed: there is nothing to leave out.
             raise EngineRefused("the terminal engine fails on this screen") from error
+
+    def _leave_out(self, killer: _Step, *, start_over: bool) -> None:
+        """Leave out what killed a worker; to ``start_over`` also all before it, keyframe included.
+
+        What kills a second worker does so because of what stands on the screen, and so would many more.
+        """
+        position = self._steps.index(killer)
+        first = position
+        if start_over:
+            first = 0
+            self._base = _Step(Do.NEW, SIZE.pack(*self._base_size()), self._base.offset)
+            for step in self._steps[:position]:
+                step.left_out = step.left_out or step.what == Do.FEED
+        killer.left_out = True
+        start = self._steps[first - 1].offset if first else self._base.offset
+        self.left_out.append(LeftOut(start, killer.offset))
+
+    def _base_size(self) -> tuple[int, int]:
+        if self._base.what == Do.NEW:
+            cols, rows = SIZE.unpack(self._base.payload)
+            return cols, rows
+        return read_size(self._base.sent)
 
     def _move_carefully(self) -> _Step | None:
         """Repeat everything in a worker of our own, waiting after each step; the step it died of."""
