@@ -41,6 +41,7 @@ def bring_up_to_date(index: SearchIndex, pods: Sequence[Pod], *, fresh: bool = F
 
 
 def _index(pod: Pod, workers: Workers, index: SearchIndex, *, fresh: bool) -> Indexed:
+    over = not pod.alive  # before its end is looked up: a pod that was killed has a tape without an end
     tape = pod.tape()
     keyframes = open_keyframes(pod.folder, tape, workers.identity)
     if fresh:
@@ -51,7 +52,8 @@ def _index(pod: Pod, workers: Workers, index: SearchIndex, *, fresh: bool) -> In
     index.register(tape.id, pod.created_us or None)
     start = min(keyframes.covered().offset, index.progress(tape.id).offset)
     with progress(f"indexing {pod.name}", tape.end - start) as step:
-        ours = Indexer(tape, workers, keyframes, index).run(now_us=time.time_ns() // 1000, progress=step)
+        now_us = time.time_ns() // 1000
+        ours = Indexer(tape, workers, keyframes, index).run(now_us=now_us, over=over, progress=step)
     covered = keyframes.covered()
     count = len(keyframes.offsets())
     keyframes.close()

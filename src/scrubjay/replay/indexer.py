@@ -80,13 +80,16 @@ class Indexer:
         *,
         until: int | None = None,
         now_us: int | None = None,
+        over: bool = False,
         progress: Callable[[int], None] = lambda _: None,
     ) -> bool:
         """Go on to the end of the tape as it is now, or just past an instant. False if another process is at it.
 
-        ``now_us`` is the wall clock, which says how long a screen stands that nothing ended. ``progress`` is told how
-        many bytes of the tape were walked since it was last told.
+        ``now_us`` is the wall clock, which says how long a screen stands that nothing ended; ``over`` says that it
+        stands for good, because nothing more will be recorded. ``progress`` is told how many bytes of the tape were
+        walked since it was last told.
         """
+        self._over = over
         try:
             return self._run(until, now_us, progress)
         except CannotKeep:
@@ -413,7 +416,7 @@ class Indexer:
 
     def _finish(self, now_us: int | None) -> None:
         if self._settling:
-            self._look(whole=True, until=None if self._ended else self._stands_until(now_us))
+            self._look(whole=True, until=None if self._ended or self._over else self._stands_until(now_us))
         if self._settling:
             self._take_rows()
         if self._keep_whole(spare=True):
