@@ -13,11 +13,12 @@ from urllib.parse import quote
 
 import click
 
-from scrubjay.cli.client import Client, ServerRefused
+from scrubjay.cli.client import ServerRefused
 from scrubjay.cli.context import Context, complete_sessions, emit, json_option, pass_context, say
 from scrubjay.cli.run_command import parse_variable, report
 from scrubjay.cli.terminal import join, terminal_size
 from scrubjay.errors import BadInput, NoSuchPod, ScrubjayError
+from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod
 from scrubjay.pods.stopping import is_ending
 from scrubjay.tape.record import Json
@@ -179,7 +180,7 @@ def _claimed(context: Context, pod: Pod, wanted: Resume, *, reopen: bool) -> Gen
         yield None
         return
     path = f"/api/v1/sessions/{pod.session}/claim"
-    claimed = _claim(client, path, {"takeover": wanted.takeover, "reopen": reopen, "name": wanted.name}, pod)
+    claimed = _claim(context, path, {"takeover": wanted.takeover, "reopen": reopen, "name": wanted.name}, pod)
     try:
         yield claimed
     except BaseException:
@@ -189,21 +190,23 @@ def _claimed(context: Context, pod: Pod, wanted: Resume, *, reopen: bool) -> Gen
         raise
 
 
-def _claim(client: Client, path: str, body: Json, pod: Pod) -> Json | None:
+def _claim(context: Context, path: str, body: Json, pod: Pod) -> Json | None:
     deadline = time.monotonic() + _NEWS_WITHIN_S
     while True:
         try:
-            return cast(Json, client.post(path, body))
+            return cast(Json, context.client.post(path, body))
         except ServerRefused as error:
             if error.code == "no_such_session":  # it was begun without a server, which has not seen it yet
                 return None
-            if error.code != "lease_held" or time.monotonic() > deadline or not _has_just_ended(pod):
+            if error.code != "lease_held" or time.monotonic() > deadline or not _has_just_ended(context.home, pod):
                 raise
         time.sleep(_AGAIN_S)
 
 
-def _has_just_ended(pod: Pod) -> bool:
-    """Whether a pod is on its way out, which the server will hear in a moment."""
+def _has_just_ended(home: Home, pod: Pod) -> bool:
+    """Whether a session's newest pod is on its way out, which the server will hear in a moment."""
+    if home.of_session(pod.session)[-1].id != pod.id:  # another command has resumed it
+        return False
     return is_ending(pod) or (pod.observe().ended_us or 0) > (time.time() - _NEWS_WITHIN_S) * 1e6
 
 

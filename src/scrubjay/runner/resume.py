@@ -44,6 +44,7 @@ from scrubjay.wire.messages import Resume
 
 _GRACE_S = 5.0  # between TERM and KILL, for a pod whose session is taken over
 _ENDING_S = 15.0  # for a pod whose agent is gone to end what that has left
+_AGAIN_S = 0.5
 _LEFT_S = 3.0  # for the same where its keeper was killed
 _POLL_S = 0.05
 
@@ -186,10 +187,12 @@ def _start_request(
 def _let_end(pod: Pod) -> None:
     """Wait, though not for long, for a pod that is about to be gone: its agent was killed a moment ago."""
     if pod.alive:
-        if is_ending(pod):
-            with suppress(KeeperRefused):  # then it has the session, and that is said
-                wait_for_end(pod, timeout_s=_ENDING_S)
-        return
+        deadline = time.monotonic() + _ENDING_S
+        # Asked again and again: a keeper that did not answer may only have been slow, and its pod goes on.
+        while pod.alive and is_ending(pod) and time.monotonic() < deadline:
+            with suppress(KeeperRefused):
+                wait_for_end(pod, timeout_s=_AGAIN_S)
+        return  # if it goes on, it has the session, and that is said
     deadline = time.monotonic() + _LEFT_S
     while not pod.has_ended and of_pod(pod.id) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
