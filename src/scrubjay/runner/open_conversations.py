@@ -59,7 +59,7 @@ def _how_open(pid: int, named: re.Pattern[str], files: frozenset[str], manifest:
     words = _words(pid)
     if any(map(named.search, words)) and _is_program(words, manifest):
         return "its arguments name it"
-    written = next((file for file in _written_by(pid) if file in files), None) if files else None
+    written = _written_by(pid, files) if files else None
     return f"it has {written} open" if written is not None else None
 
 
@@ -117,22 +117,23 @@ def _is_program(words: list[str], manifest: Manifest) -> bool:
     return any(os.path.basename(word) == wanted or Path(word).stem == wanted for word in words[:_NAMED_WITHIN])
 
 
-def _written_by(pid: int) -> Iterator[str]:
-    """The files a process has open for writing."""
+def _written_by(pid: int, files: frozenset[str]) -> str | None:
+    """One of the files that a process has open for writing."""
     try:
         descriptors = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return
+        return None
     for fd in descriptors:
         try:
             target = os.readlink(f"/proc/{pid}/fd/{fd}")
-            if not target.startswith("/") or target.startswith(("/dev/", "/proc/")):
+            if target not in files:
                 continue
             flags = re.search(rb"^flags:\s*([0-7]+)", Path(f"/proc/{pid}/fdinfo/{fd}").read_bytes(), re.MULTILINE)
         except OSError:
             continue
         if flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY:
-            yield target
+            return target
+    return None
 
 
 def _pod_of(pid: int) -> str | None:
