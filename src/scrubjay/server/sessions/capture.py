@@ -51,7 +51,8 @@ class Capture:
         self._tower, self._enabled = tower, enabled
         self._saved: dict[PodId, Progress] = {}
         self._places: dict[PodId, Progress] = {}  # further on than what is saved, with nothing found in between
-        self._looked: dict[PodId, int] = {}  # how far a tape went when all of it was looked through
+        self._looked: dict[PodId, int] = {}  # how far a tape went that grows when all of it was looked through
+        self._sealed: dict[PodId, int] = {}  # where the last seal ends that was read
         self._due: set[PodId] = set()
         self._woken = asyncio.Event()
 
@@ -89,13 +90,14 @@ class Capture:
                 self._woken.set()
 
     def _grown(self, *, busy: bool) -> set[PodId]:
-        """Those whose tape has grown although nothing else is new of them, and with ``busy`` also those who work."""
+        """Those whose tape has grown or is not done although nothing else is new; with ``busy`` also those who work."""
         return {
             pod
             for pod, known in self._tower.pods.items()
             if (busy or not _is_busy(known))
             and self._is_wanted(pod, known)
-            and self._looked.get(pod, 0) != self._end(pod)
+            # A pod's end is announced a moment before it is known, and the rest of a copy may come long after it.
+            and (known.report.complete or self._looked.get(pod, 0) != self._end(pod))
         }
 
     def _is_wanted(self, pod: PodId, known: KnownPod) -> bool:
@@ -113,7 +115,7 @@ class Capture:
     async def _try_look(self, pod: PodId) -> None:
         known = self._tower.pods.get(pod)
         if known is None:
-            for kept in (self._saved, self._places, self._looked):
+            for kept in (self._saved, self._places, self._looked, self._sealed):
                 kept.pop(pod, None)
         elif self._is_wanted(pod, known):
             try:
@@ -130,7 +132,6 @@ class Capture:
         # What is not synced may still be lost in a power cut, and then be something else.
         kept = None if report.complete else (await asyncio.to_thread(self._tower.tapes.have, pod)).kept
         tape = await asyncio.to_thread(self._tower.open_tape, pod)
-        sealed = False
         while not self._place(pod).done:
             place = self._place(pod)
             portion = await asyncio.to_thread(read_portion, tape, place.offset, kept)
@@ -138,8 +139,12 @@ class Capture:
             for heard in portion.heard:
                 underway, ended = hear(underway, heard)
                 turns += ended
-            sealed = sealed or portion.sealed
-            whole = sealed or (0 < report.end <= await asyncio.to_thread(lambda: tape.end))
+            if portion.sealed:
+                self._sealed[pod] = portion.offset
+            # A seal is the last record of a tape that is complete, also where its end was not reported.
+            whole = self._sealed.get(pod) == portion.offset or (
+                0 < report.end <= await asyncio.to_thread(lambda: tape.end)
+            )
             done = report.complete and not portion.more and whole
             if done:
                 turns += finish(underway, portion.offset)
@@ -147,7 +152,7 @@ class Capture:
             await self._move(pod, turns, Progress(portion.offset, underway, done))
             if not portion.more:
                 break
-        if kept is None or self._place(pod).offset >= end:
+        if self._place(pod).offset >= end:
             self._looked[pod] = end
 
     async def _move(self, pod: PodId, turns: list[Captured], to: Progress) -> list[Memory]:
