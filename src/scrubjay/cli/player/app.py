@@ -9,6 +9,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
@@ -151,7 +152,7 @@ class Player(App[None]):
         if not self.is_headless:
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
-        self.spawn(self._begin())
+        self.spawn(self._begin)
 
     async def _begin(self) -> None:
         await self._projector.survey(1)  # which tells how long it is
@@ -197,21 +198,21 @@ class Player(App[None]):
         self._said, self._said_until_s = text, self._clock() + _SAY_S
         self._draw_bars()
 
-    def spawn(self, task: Coroutine[None, None, None]) -> None:
+    def spawn(self, task: Callable[[], Coroutine[None, None, None]]) -> None:
         """Have something run beside the keys; what cannot be done is said."""
 
         async def run() -> None:
             try:
-                await task
+                await task()
             except ScrubjayError as error:
                 self.say(f"{error}; {error.hint}" if error.hint else str(error))
 
-        self.run_worker(run())
+        self.run_worker(run)  # not run(): Python would complain of it if the player ended before it began
 
     def on_resize(self) -> None:
         """Fill the window again."""
         self._arrange()
-        self.spawn(self._survey())
+        self.spawn(self._survey)
 
     def _arrange(self) -> None:
         """Give the lines the room the screen does not need."""
@@ -224,9 +225,9 @@ class Player(App[None]):
     def _tick(self) -> None:
         self._projector.tick()
         if self._projector.live and self._clock() - self._surveyed_s >= _SURVEY_EVERY_S:
-            self.spawn(self._survey())
+            self.spawn(self._survey)
         if self._projector.outgrown:
-            self.spawn(self._projector.index(self._survey))
+            self.spawn(partial(self._projector.index, self._survey))
         self._draw_bars()
 
     async def _survey(self) -> None:
@@ -319,12 +320,12 @@ class Player(App[None]):
     def action_step(self, forward: bool) -> None:  # noqa: FBT001
         """By one change of the screen."""
         self._leave_history()
-        self.spawn(self._projector.step(forward=forward))
+        self.spawn(partial(self._projector.step, forward=forward))
 
     def action_to_mark(self, forward: bool) -> None:  # noqa: FBT001
         """To a mark."""
         self._leave_history()
-        self.spawn(self._projector.to_mark(forward=forward))
+        self.spawn(partial(self._projector.to_mark, forward=forward))
 
     def action_to_question(self, forward: bool) -> None:  # noqa: FBT001
         """To where the agent began to wait for a person."""
@@ -416,7 +417,7 @@ class Player(App[None]):
         if self._tools.mark is None:
             self.say("marks can only be put on running pods")
         else:
-            self._prompt.ask(self._questions.mark(lambda: self.spawn(self._survey())))
+            self._prompt.ask(self._questions.mark(lambda: self.spawn(self._survey)))
 
     def action_export(self) -> None:
         """Ask for a clip."""

@@ -55,7 +55,7 @@ class Audience(Protocol):
         """Tell the person."""
         ...
 
-    def spawn(self, task: Coroutine[None, None, None]) -> None:
+    def spawn(self, task: Callable[[], Coroutine[None, None, None]]) -> None:
         """Have it run; what Scrubjay cannot do is said, and any other failure is the player's."""
         ...
 
@@ -267,7 +267,7 @@ class Projector:
         self._wanted = wanted
         if not self._seeking:
             self._seeking = True
-            self._audience.spawn(self._grant())
+            self._audience.spawn(self._grant)
 
     async def _grant(self) -> None:
         try:

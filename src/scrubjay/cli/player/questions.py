@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from scrubjay.cli.player.film import Film, Found, Tools
@@ -117,13 +118,13 @@ class Questions:
                 raise BadInput(f"there is no directory {path.parent}", hint="make it first, or choose another")
             if path.exists():
                 return Question(f"{path.name} exists, replace it? y/n", lambda raw: confirm(begin, end, path, raw))
-            self._audience.spawn(self._write(begin, end, path))
+            self._audience.spawn(partial(self._write, begin, end, path))
             return None
 
         async def confirm(begin: int, end: int, path: Path, raw: str) -> Question | None:
             if raw.strip().lower() not in ("y", "yes"):
                 return ask_file(begin, end, str(path))
-            self._audience.spawn(self._write(begin, end, path))
+            self._audience.spawn(partial(self._write, begin, end, path))
             return None
 
         return Question("clip from", take_start, spell_span(start), _TIMES)
