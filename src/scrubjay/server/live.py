@@ -231,6 +231,7 @@ class LivePod:
             return known
         if self._taking is None:
             self._taking = asyncio.create_task(self._take())
+            self._taking.add_done_callback(_heed)
         return await asyncio.shield(self._taking)
 
     async def _take(self) -> LiveKeyframe:
@@ -257,6 +258,12 @@ class LivePod:
         self._raw.clear()
         self._raw_bytes = 0
         return all(self._decode(start, data) for start, data in raw)
+
+
+def _heed(taking: asyncio.Task[LiveKeyframe]) -> None:
+    """Take note of why there is no keyframe: every viewer that asked may have left by now."""
+    if not taking.cancelled():
+        taking.exception()
 
 
 def encode_records(records: list[Record]) -> list[str | bytes]:
