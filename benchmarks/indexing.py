@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.corpus import Output, Recording, recordings
-
 from benchmarks.family import one_core, spent_cpu_s
 from benchmarks.plan import MB, Plan
 from benchmarks.report import Cell, Report, Table, Target, middle
@@ -17,6 +15,7 @@ from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod
 from scrubjay.replay.search import INDEX_NAME, SearchIndex
 from scrubjay.replay.workers import Workers
+from tests.support.corpus import Output, Recording, recordings
 
 SPEED_LIMIT_MB_S = 20.0
 SIZE_LIMIT = 0.15

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from tests.corpus import Recording, recordings, unseen_recordings
-
 from benchmarks.plan import MB, Plan
 from benchmarks.report import Cell, Report, Table, Target
 from benchmarks.status_score import SCORED, Interval, Score, score
@@ -27,6 +25,7 @@ from scrubjay.tape.asciicast import read_cast
 from scrubjay.tape.cast_import import cast_records
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Record
+from tests.support.corpus import Recording, recordings, unseen_recordings
 
 RIGHT_MIN, GENERIC_RIGHT_MIN, FALSE_WAIT_MAX_S = 0.98, 0.9, 1.0
 _QUIET_S = 1.5  # after which the peer calls a program idle

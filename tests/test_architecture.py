@@ -1,13 +1,16 @@
-"""The shape of the project: who may import whom, and which code does no I/O."""
+"""The shape of the project: who may import whom, which code does no I/O, and what tests may not do."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
+from tests.support.paths import ROOT
 
-_SOURCE = Path(__file__).parent.parent / "src" / "scrubjay"
+_SOURCE = ROOT / "src" / "scrubjay"
+_TESTS = ROOT / "tests"
 
 # Bytes go down this list, imports go up it.
 _MODULES = frozenset({"errors", "ids", "clock", "settings", "unix_sockets", "query"})
@@ -72,11 +75,28 @@ _DOES_IO = frozenset(
 )
 
 
+# Where tests take what they share from, besides their own suite.
+_SHARED = frozenset({"support", "programs"})
+# Programs sleep as the agents do that they stand for, and real agents take the time they take.
+_MAY_SLEEP = frozenset({"programs", "real_agents"})
+_LONG_SLEEP_S = 0.1
+
+
+@cache
 def _sources() -> list[Path]:
     return sorted(_SOURCE.rglob("*.py"))
 
 
-def _imports(path: Path) -> set[str]:
+def _test_sources() -> Iterator[tuple[str, Path]]:
+    """Every module under tests/, with its suite."""
+    for path in sorted(_TESTS.rglob("*.py")):
+        parts = path.relative_to(_TESTS).parts
+        if "node_modules" not in parts:
+            yield (parts[0] if len(parts) > 1 else ""), path
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
     """Full names of the modules a file imports, wherever in the file it does."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -86,35 +106,36 @@ def _imports(path: Path) -> set[str]:
             assert node.level == 0, f"{path} has a relative import"
             module = node.module or ""
             found.update(f"{module}.{alias.name}" if module == "scrubjay" else module for alias in node.names)
-    return found
+    return frozenset(found)
 
 
-@pytest.mark.parametrize("path", _sources(), ids=lambda path: str(path.relative_to(_SOURCE)))
-def test_imports_only_go_up(path: Path) -> None:
-    room = path.relative_to(_SOURCE).parts[0].removesuffix(".py")
-    allowed = _MAY_IMPORT.get(room)
-    if allowed is None:
-        allowed = frozenset({"cli"}) if room == "__main__" else _MODULES
+def test_imports_only_go_up() -> None:
+    offenders: list[str] = []
+    for path in _sources():
+        room = path.relative_to(_SOURCE).parts[0].removesuffix(".py")
+        allowed = _MAY_IMPORT.get(room)
+        if allowed is None:
+            allowed = frozenset({"cli"}) if room == "__main__" else _MODULES
+        imported = {name.split(".")[1] for name in _imports(path) if name.startswith("scrubjay.")}
+        imported -= {"__version__", "__file__", room}
+        offenders += [f"{path.relative_to(_SOURCE)} imports {name}" for name in sorted(imported - allowed)]
 
-    imported = {name.split(".")[1] for name in _imports(path) if name.startswith("scrubjay.")}
-    imported -= {"__version__", "__file__", room}
-
-    assert imported <= allowed
-
-
-def _pure_sources() -> list[Path]:
-    return [path for path in _sources() if str(path.relative_to(_SOURCE)).startswith(_PURE)]
+    assert not offenders, "\n".join(offenders)
 
 
-@pytest.mark.parametrize("path", _pure_sources(), ids=lambda path: str(path.relative_to(_SOURCE)))
-def test_the_core_does_no_io(path: Path) -> None:
-    assert not {name.split(".")[0] for name in _imports(path)} & _DOES_IO
+def test_the_core_does_no_io() -> None:
+    pure = [path for path in _sources() if str(path.relative_to(_SOURCE)).startswith(_PURE)]
+    offenders = [
+        f"{path.relative_to(_SOURCE)} imports {name}"
+        for path in pure
+        for name in sorted({name.split(".")[0] for name in _imports(path)} & _DOES_IO)
+    ]
+
+    assert not offenders, "\n".join(offenders)
 
 
 def test_every_listed_pure_module_that_should_exist_does() -> None:
-    for name in _PURE:
-        if name.endswith(".py"):
-            assert (_SOURCE / name).is_file()
+    assert [name for name in _PURE if not (_SOURCE / name).exists()] == []
 
 
 def test_one_module_knows_the_terminal_engine_and_only_screen_workers_load_it() -> None:
@@ -128,3 +149,45 @@ def test_one_module_knows_the_terminal_engine_and_only_screen_workers_load_it() 
 
     assert [str(path.relative_to(_SOURCE)) for path in knows] == ["screen/ghostty.py"]
     assert [str(path.relative_to(_SOURCE)) for path in loads] == ["replay/worker.py"]
+
+
+def test_a_suite_shares_with_others_through_support_only() -> None:
+    offenders = [
+        f"{path.relative_to(_TESTS)} imports {name}"
+        for suite, path in _test_sources()
+        for name in sorted(_imports(path))
+        if name.startswith("tests.") and name.split(".")[1] not in {suite, *_SHARED}
+    ]
+
+    assert not offenders, "\n".join(offenders)
+
+
+def test_no_test_sleeps_without_saying_why() -> None:
+    """A sleep is too short on a busy machine and too long on an idle one: wait for a condition."""
+    offenders = [
+        f"{path.relative_to(_TESTS)}:{number}: {line.strip()}"
+        for suite, path in _test_sources()
+        if suite not in _MAY_SLEEP
+        for number, line in _unexplained_sleeps(path.read_text())
+    ]
+
+    assert not offenders, "\n".join(offenders)
+
+
+def _unexplained_sleeps(source: str) -> Iterator[tuple[int, str]]:
+    """Lines with a constant sleep that is long and has no comment, neither behind it nor above it."""
+    if "sleep" not in source:
+        return
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not _sleeps_long(node):
+            continue
+        line, above = lines[node.lineno - 1], lines[node.lineno - 2].strip()
+        if "#" not in line and not above.startswith("#"):
+            yield node.lineno, line
+
+
+def _sleeps_long(call: ast.Call) -> bool:
+    name = ast.unparse(call.func)
+    seconds = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+    return name.split(".")[-1] == "sleep" and isinstance(seconds, int | float) and seconds >= _LONG_SLEEP_S

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from scrubjay.errors import BadQuery
 from scrubjay.query import TOKENIZER, Query, Term, expression, fold, mark, matches, parse_query, sieve, spread
+from tests.support.tables import every_row
 
 
 def _terms(*terms: str) -> tuple[Term, ...]:
     return tuple(Term(tuple(term.rstrip("*").split()), prefix=term.endswith("*")) for term in terms)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "meant"),
     [
         ("error", Query(_terms("error"))),
@@ -46,7 +47,7 @@ def test_a_query_means_what_it_seems_to(raw: str, meant: Query | None) -> None:
         assert parse_query(raw) == meant
 
 
-@pytest.mark.parametrize("raw", ["", "   ", '""', "***", "-", "-debug", "pod:x", "typed:", "---", "│ ─ …", "\x00"])
+@every_row("raw", ["", "   ", '""', "***", "-", "-debug", "pod:x", "typed:", "---", "│ ─ …", "\x00"])
 def test_a_query_without_a_word_is_refused_with_a_hint(raw: str) -> None:
     with pytest.raises(BadQuery) as caught:
         parse_query(raw)
@@ -55,7 +56,7 @@ def test_a_query_without_a_word_is_refused_with_a_hint(raw: str) -> None:
     assert repr(raw) in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "query", "marked"),
     [
         ("an error here", "error", ["error"]),

@@ -13,6 +13,8 @@ import pytest
 
 from scrubjay.errors import BadSetting
 from scrubjay.settings import Settings, config_path, mask_url, read_settings
+from tests.support.paths import ROOT
+from tests.support.tables import every_row
 
 _SECRET = "hunter2hunter2"
 
@@ -132,7 +134,7 @@ def test_every_setting_can_stand_in_the_file_and_in_the_environment(environ: dic
     assert read_settings(environ, data=None) == read
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "words"),
     [
         ("prot = 1", "there is no setting 'prot', which FILE has; did you mean port?"),
@@ -209,7 +211,7 @@ def test_a_file_that_was_named_must_be_there(environ: dict[str, str], tmp_path: 
     assert read_settings(environ, data=None, config=tmp_path / "x").port == 7
 
 
-@pytest.mark.parametrize(
+@every_row(
     "urls", [f'["{_SECRET}"]', f'"json://{_SECRET}"', f'["json://ok", 3, "tgram://{_SECRET}"]', f'["json:/{_SECRET}"]']
 )
 def test_no_complaint_shows_a_notification_url(environ: dict[str, str], urls: str) -> None:
@@ -231,7 +233,7 @@ def test_settings_shown_in_a_log_hold_no_notification_url(environ: dict[str, str
 
 
 def test_every_setting_says_what_it_means() -> None:
-    source = (Path(__file__).parent.parent / "src" / "scrubjay" / "settings.py").read_text()
+    source = (ROOT / "src" / "scrubjay" / "settings.py").read_text()
 
     for setting in dataclasses.fields(Settings):
         _, _, after = source.partition(f"\n    {setting.name}: ")

@@ -15,13 +15,13 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import cast
 
-from real_agents.agents import AGENTS
-from real_agents.pod import AgentPod
-from real_agents.station import Station
-from real_agents.stub.script import Answer
-from real_agents.stub.server import Stub
 from scrubjay.cli.client import Client, ServerRefused
 from scrubjay.keeper.processes import descendants
+from tests.real_agents.agents import AGENTS
+from tests.real_agents.pod import AgentPod
+from tests.real_agents.station import Station
+from tests.real_agents.stub.script import Answer
+from tests.real_agents.stub.server import Stub
 
 _POLL_S = 0.01
 _WITHIN_S = 90.0

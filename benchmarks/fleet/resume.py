@@ -32,7 +32,7 @@ REAL_AGENTS = ("claude", "codex")
 LIMIT_S = 1.0  # of the scripted one
 _WITHIN_S = 60.0
 _ROOT = Path(__file__).parents[2]
-_TALKER = _ROOT / "tests" / "agents" / "talker.py"
+_TALKER = _ROOT / "tests" / "programs" / "conversing_agent.py"
 _SAID, _BACK = "PLUM-4711", b"goes on after 1"
 _MANIFEST = """\
 title = "Talker"
@@ -201,7 +201,7 @@ def _real(name: str, plan: Plan) -> tuple[Cell, ...] | None:
     folder = plan.folder / f"real-{name}"
     folder.mkdir()
     argv = [sys.executable, "-m", "benchmarks.fleet.real_resume", name, str(folder), str(REAL_ROUNDS)]
-    environ = dict(os.environ) | {"PYTHONPATH": os.pathsep.join((str(_ROOT), str(_ROOT / "tests")))}
+    environ = dict(os.environ) | {"PYTHONPATH": str(_ROOT)}
     done = subprocess.run(argv, cwd=_ROOT, env=environ, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"{name} could not be driven: {done.stderr.strip()[-1000:]}\n")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from browser.chromium import Chromium
-from cli.conftest import Jay
-from corpus import recordings
-
-AGENTS = ("claude-session", "codex-turn", "opencode-drop", "gemini-resize")
+from tests.browser.casts import AGENTS
+from tests.support.chromium import Chromium
+from tests.support.cli import Cli
+from tests.support.corpus import recordings
 
 
 @pytest.fixture(scope="session")
@@ -23,20 +20,13 @@ def chromium() -> Iterator[Chromium]:
 
 
 @pytest.fixture(scope="session")
-def jay(tmp_path_factory: pytest.TempPathFactory) -> Jay:
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """A data directory that holds recordings of agents."""
     root = tmp_path_factory.mktemp("browser")
     (root / "work").mkdir()
-    runner = Jay(root / "data", root / "work")
+    runner = Cli(root / "data", root / "work")
     for recording in recordings():
         if recording.name in AGENTS:
             (runner.work / "agent.cast").write_bytes(recording.cast)
             runner("import", "agent.cast", "--name", recording.name)
     return runner
-
-
-def make_cast(path: Path, *events: tuple[float, str, str], cols: int = 60, rows: int = 10) -> str:
-    """A cast with these events."""
-    lines = [{"version": 2, "width": cols, "height": rows, "timestamp": 1_763_172_000}, *events]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return str(path)

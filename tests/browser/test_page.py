@@ -10,12 +10,14 @@ from random import Random
 
 import pytest
 
-from browser.chromium import Chromium, Page
-from browser.conftest import AGENTS, make_cast
-from cli.conftest import Jay
-from screen.pictures import HOSTILE, HOSTILE_LINKS
 from scrubjay.cli.reels import open_reel
 from scrubjay.pods.home import Home
+from tests.browser.casts import every_agent, make_cast
+from tests.support.chromium import Chromium, Page
+from tests.support.cli import Cli
+from tests.support.pictures import HOSTILE, HOSTILE_LINKS
+
+pytestmark = pytest.mark.needs("chromium", "node", "npm packages")
 
 _ROWS = "[...document.querySelectorAll('.row')].map(row => row.textContent.trimEnd())"
 _POSITION = "document.querySelector('.position b').textContent"
@@ -38,32 +40,40 @@ def _shown(chromium: Chromium, path: Path, at: str = "", **options: object) -> G
 
 
 @pytest.fixture(scope="module")
-def counting(jay: Jay) -> Path:
+def counting(cli: Cli) -> Path:
     """A page that shows a number every second for ten seconds, with a mark at the fourth and at the seventh."""
     events = [(float(n), "o", f"\x1b[2J\x1b[Hnumber {n}") for n in range(1, 11)]
     marks = [(4.0, "m", "four"), (7.0, "m", "<b>seven</b>")]
-    cast = make_cast(jay.work / "counting.cast", *sorted([*events, *marks], key=lambda event: event[0]))
-    jay("import", cast, "--name", "counting")
-    jay("export", "counting", "-o", "counting.html")
-    return jay.work / "counting.html"
+    cast = make_cast(cli.work / "counting.cast", *sorted([*events, *marks], key=lambda event: event[0]))
+    cli("import", cast, "--name", "counting")
+    cli("export", "counting", "-o", "counting.html")
+    return cli.work / "counting.html"
+
+
+def _export(cli: Cli, name: str) -> Path:
+    """The page of a recording, which is made once."""
+    path = cli.work / f"{name}.html"
+    if not path.exists():
+        cli("export", name, "-o", path.name)
+    return path
 
 
 def _number(page: Page) -> str:
     return page.evaluate(_ROWS)[0]
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_at_any_instant_it_shows_what_the_recording_showed(chromium: Chromium, jay: Jay, name: str) -> None:
-    jay("export", name, "-o", f"{name}.html")
+@every_agent("gemini-resize")
+def test_at_any_instant_it_shows_what_the_recording_showed(chromium: Chromium, cli: Cli, name: str) -> None:
+    _export(cli, name)
 
-    with open_reel(Home(jay.data), name) as reel, _shown(chromium, jay.work / f"{name}.html") as page:
+    with open_reel(Home(cli.data), name) as reel, _shown(chromium, cli.work / f"{name}.html") as page:
         frames = list(reel.frames(0, reel.duration))
         for frame in Random(name).sample(frames, _LOOKS):
             # A tenth of a millisecond later: what the address says is rounded.
             page.evaluate(f"location.hash = '#t={frame.time // 1000 / 1000 + 0.0001:.4f}'")
             page.wait(f"{json.dumps([line.text for line in frame.picture.lines])}.join() === {_ROWS}.join()")
         assert page.did == []
-        assert page.requests == [f"file://{jay.work}/{name}.html"]
+        assert page.requests == [f"file://{cli.work}/{name}.html"]
 
 
 def test_it_plays_to_the_end_and_again(chromium: Chromium, counting: Path) -> None:
@@ -134,13 +144,13 @@ def test_the_line_of_time_is_a_slider_for_hands_and_keys(chromium: Chromium, cou
         assert page.evaluate("Number(document.querySelector('.bar input').value)") == 9000
 
 
-def test_a_long_pause_is_skipped_unless_somebody_wants_it(chromium: Chromium, jay: Jay) -> None:
-    cast = make_cast(jay.work / "pause.cast", (1.0, "o", "before"), (3600.0, "o", " after"))
-    jay("import", cast, "--name", "pause")
-    jay("export", "pause", "-o", "pause.html")
+def test_a_long_pause_is_skipped_unless_somebody_wants_it(chromium: Chromium, cli: Cli) -> None:
+    cast = make_cast(cli.work / "pause.cast", (1.0, "o", "before"), (3600.0, "o", " after"))
+    cli("import", cast, "--name", "pause")
+    cli("export", "pause", "-o", "pause.html")
 
-    with _shown(chromium, jay.work / "pause.html") as page:
-        page.press("Space")
+    with _shown(chromium, cli.work / "pause.html") as page:
+        page.press("Space", *[">"] * 3)
         page.wait(f"{_ROWS}[0] === 'before after'")
         page.press("Home", "s", "Space")
         page.wait(f"{_POSITION} >= '0:04.0'")
@@ -157,9 +167,8 @@ def test_light_and_dark_follow_the_system_and_the_person(chromium: Chromium, cou
             assert (before < 300 < after) if scheme == "dark" else (after < 300 < before)
 
 
-def test_it_fits_a_phone_and_obeys_fingers(chromium: Chromium, counting: Path, jay: Jay) -> None:
-    jay("export", "codex-turn", "-o", "phone.html")
-    for path in (counting, jay.work / "phone.html"):
+def test_it_fits_a_phone_and_obeys_fingers(chromium: Chromium, counting: Path, cli: Cli) -> None:
+    for path in (counting, _export(cli, "gemini-resize")):
         with _shown(chromium, path, width=390, height=844, touch=True) as page:
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
             assert page.evaluate("document.querySelector('.screen').getBoundingClientRect().right") <= 390
@@ -175,7 +184,7 @@ def test_what_it_shows_can_be_selected_and_copied(chromium: Chromium, counting: 
         assert page.evaluate("getSelection().toString()").strip() == "number 5"
 
 
-def test_wide_characters_keep_the_grid(chromium: Chromium, jay: Jay) -> None:
+def test_wide_characters_keep_the_grid(chromium: Chromium, cli: Cli) -> None:
     lines = (
         "12345678901234|",
         "日本語日本語日|",
@@ -184,11 +193,11 @@ def test_wide_characters_keep_the_grid(chromium: Chromium, jay: Jay) -> None:
         "e\u0301e\u0301e\u0301e\u0301e\u0301e\u0301e\u030111111 1|",
         "مرحبا שלום  \u4e2d|",
     )
-    cast = make_cast(jay.work / "wide.cast", (1.0, "o", "\r\n".join(lines)))
-    jay("import", cast, "--name", "wide")
-    jay("export", "wide", "-o", "wide.html")
+    cast = make_cast(cli.work / "wide.cast", (1.0, "o", "\r\n".join(lines)))
+    cli("import", cast, "--name", "wide")
+    cli("export", "wide", "-o", "wide.html")
 
-    with _shown(chromium, jay.work / "wide.html", "#t=1") as page:
+    with _shown(chromium, cli.work / "wide.html", "#t=1") as page:
         edges = page.evaluate(
             """[...document.querySelectorAll('.row')].slice(0, 6).map(row => {
                 const walker = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
@@ -201,18 +210,18 @@ def test_wide_characters_keep_the_grid(chromium: Chromium, jay: Jay) -> None:
     assert max(edges) - min(edges) < 0.5
 
 
-def test_hostile_recordings_do_nothing(chromium: Chromium, jay: Jay) -> None:
+def test_hostile_recordings_do_nothing(chromium: Chromium, cli: Cli) -> None:
     texts = [f"\x1b[2J\x1b[H\x1b]0;{text}\x07{text}" for text in HOSTILE]
     links = [f"\x1b[2J\x1b[H\x1b]8;;{uri}\x1b\\{uri}\x1b]8;;\x1b\\" for uri in HOSTILE_LINKS]
     good = "\x1b[2J\x1b[H\x1b]8;;https://example.com/a\x1b\\good\x1b]8;;\x1b\\"
     outputs = [*texts, _ACTING, *links, good]
     events = [(n / 10, "o", text) for n, text in enumerate(outputs, 1)]
     marks = [(n / 10, "m", text) for n, text in enumerate(HOSTILE, 1)]
-    cast = make_cast(jay.work / "hostile.cast", *sorted([*events, *marks], key=lambda event: event[0]), cols=120)
-    jay("import", cast, "--name", "hostile")
-    jay("export", "hostile", "-o", "hostile.html")
+    cast = make_cast(cli.work / "hostile.cast", *sorted([*events, *marks], key=lambda event: event[0]), cols=120)
+    cli("import", cast, "--name", "hostile")
+    cli("export", "hostile", "-o", "hostile.html")
 
-    with _shown(chromium, jay.work / "hostile.html") as page:
+    with _shown(chromium, cli.work / "hostile.html") as page:
         for n, text in enumerate(HOSTILE, 1):
             page.evaluate(f"location.hash = '#t={n / 10 + 0.001:.4f}'")
             page.wait(f"{_ROWS}[0] === {json.dumps(text)}")
@@ -228,7 +237,7 @@ def test_hostile_recordings_do_nothing(chromium: Chromium, jay: Jay) -> None:
         page.wait("document.querySelector('[data-do=toggle]').ariaLabel === 'play'")
         assert page.evaluate("document.querySelectorAll('script').length") == 4
         assert page.did == []
-        assert page.requests == [f"file://{jay.work}/hostile.html"]
+        assert page.requests == [f"file://{cli.work}/hostile.html"]
 
 
 def test_its_policy_lets_no_other_script_style_or_address_in(chromium: Chromium, counting: Path) -> None:

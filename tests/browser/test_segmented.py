@@ -7,18 +7,20 @@ import re
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from random import Random
 
 import pytest
 
-from browser.chromium import Chromium, Page
-from browser.conftest import AGENTS, make_cast
-from cli.conftest import Jay
 from scrubjay.cli.reels import open_reel
 from scrubjay.pods.home import Home
+from tests.browser.casts import every_agent, make_cast
+from tests.support.chromium import Chromium, Page
+from tests.support.cli import Cli
+from tests.support.paths import JS
 
-_PLAYER = Path(__file__).parent.parent / "js" / "node_modules" / "asciinema-player" / "dist" / "bundle"
+pytestmark = pytest.mark.needs("chromium", "node", "npm packages")
+
+_PLAYER = JS / "node_modules" / "asciinema-player" / "dist" / "bundle"
 _HTML = """<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,">
 <link rel="stylesheet" href="asciinema-player.css"><script src="asciinema-player.js"></script><div id="player"></div>"""
 # What the player draws instead of writing it.
@@ -28,10 +30,10 @@ _LOOKS = 15
 
 
 @contextmanager
-def _player(chromium: Chromium, jay: Jay, name: str, *options: str) -> Generator[Page]:
-    folder = jay.work / f"{name}-segments"
+def _player(chromium: Chromium, cli: Cli, name: str, *options: str) -> Generator[Page]:
+    folder = cli.work / f"{name}-segments"
     shutil.rmtree(folder, ignore_errors=True)
-    jay("export", name, "--format", "segmented", "-o", str(folder), *options)
+    cli("export", name, "--format", "segmented", "-o", str(folder), *options)
     for file in ("asciinema-player.css", "asciinema-player.js"):
         shutil.copy(_PLAYER / file, folder)
     (folder / "player.html").write_text(_HTML)
@@ -56,9 +58,9 @@ def _seek(page: Page, us: int, expected: list[str]) -> None:
     page.wait(f"{rows}.map(row => row.replace({_JS_DRAWN}, ' ').trimEnd()).join() === {wanted}.join()")
 
 
-@pytest.mark.parametrize("name", AGENTS)
-def test_it_shows_at_any_instant_what_the_recording_showed(chromium: Chromium, jay: Jay, name: str) -> None:
-    with open_reel(Home(jay.data), name) as reel, _player(chromium, jay, name) as page:
+@every_agent("claude-session")
+def test_it_shows_at_any_instant_what_the_recording_showed(chromium: Chromium, cli: Cli, name: str) -> None:
+    with open_reel(Home(cli.data), name) as reel, _player(chromium, cli, name) as page:
         rng = Random(name)
         for _ in range(_LOOKS):
             time = rng.randrange(reel.duration)
@@ -66,27 +68,27 @@ def test_it_shows_at_any_instant_what_the_recording_showed(chromium: Chromium, j
         assert page.did == []
 
 
-def test_a_seek_fetches_the_segment_it_needs_and_its_neighbour(chromium: Chromium, jay: Jay) -> None:
+def test_a_seek_fetches_the_segment_it_needs_and_its_neighbour(chromium: Chromium, cli: Cli) -> None:
     events = [(float(n), "o", f"\x1b[2J\x1b[Hnumber {n}") for n in range(1, 600)]
     events.insert(400, (400.5, "m", "here"))
-    jay("import", make_cast(jay.work / "long.cast", *events), "--name", "long")
+    cli("import", make_cast(cli.work / "long.cast", *events), "--name", "long")
 
-    with _player(chromium, jay, "long") as page:
+    with _player(chromium, cli, "long") as page:
         _seek(page, 300_500_000, ["number 300", *[""] * 9])
         fetched = [address.rsplit("/", 1)[1] for address in page.requests if re.search(r"/\d+\.json$", address)]
 
-        assert len(list((jay.work / "long-segments").glob("0*.json"))) == 60
+        assert len(list((cli.work / "long-segments").glob("0*.json"))) == 60
         assert len(set(fetched)) <= 4
         assert page.evaluate("player.getDuration()") == 599
         page.wait("document.querySelectorAll('.ap-marker').length === 1")
         assert page.did == []
 
 
-def test_it_plays_a_part_to_its_end(chromium: Chromium, jay: Jay) -> None:
+def test_it_plays_a_part_to_its_end(chromium: Chromium, cli: Cli) -> None:
     events = [(n / 10, "o", f"\x1b[2J\x1b[Hnumber {n}") for n in range(1, 400)]
-    jay("import", make_cast(jay.work / "quick.cast", *events), "--name", "quick")
+    cli("import", make_cast(cli.work / "quick.cast", *events), "--name", "quick")
 
-    with _player(chromium, jay, "quick", "--from", "25.05s", "--to", "26.95s") as page:
+    with _player(chromium, cli, "quick", "--from", "25.05s", "--to", "26.95s") as page:
         _seek(page, 0, ["number 250", *[""] * 9])
         page.evaluate(
             "void (window.ended = false, player.addEventListener('ended', () => { ended = true; }), player.play())"

@@ -13,12 +13,12 @@ from typing import Self, cast
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import unix_connect
 
-from chaos.fleet import Fleet
-from chaos.machine import eventually
 from scrubjay.tape.record import Json
+from tests.support.conditions import DEADLINE_S, eventually
+from tests.support.fleet import Fleet
+from tests.support.paths import PROGRAMS
 
-_CALLER = Path(__file__).parent.parent / "agents" / "caller.py"
-_ANSWER_S = 60.0
+_CALLER = PROGRAMS / "caller.py"
 
 
 class CallerPod:
@@ -49,7 +49,7 @@ class CallerPod:
 
     def result(self, number: int) -> Json:
         """What it was answered to an order."""
-        eventually(lambda: len(self.results) > number, f"{self.name} has an answer", within_s=_ANSWER_S)
+        eventually(lambda: len(self.results) > number, f"{self.name} has an answer")
         return self.results[number]
 
     def call(self, tool: str, **arguments: object) -> Json:
@@ -78,13 +78,13 @@ class FleetWatcher:
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             path = f"/proc/self/fd/{folder}/{self._path.name}"
-            connecting = unix_connect(path, "ws://localhost/api/v1/fleet", compression=None, open_timeout=5)
+            connecting = unix_connect(path, "ws://localhost/api/v1/fleet", compression=None, open_timeout=DEADLINE_S)
             self._connection = self._open.enter_context(connecting)
         finally:
             os.close(folder)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
-        eventually(lambda: self.changes, "it is told of what comes", within_s=5)
+        eventually(lambda: self.changes, "it is told of what comes")
         return self
 
     def __exit__(self, *_: object) -> None:

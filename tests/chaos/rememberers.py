@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
-from agents.rememberer import Life, Transport, arguments_of
-from chaos.cluster import Service
-from chaos.machine import children_of, eventually, is_alive, kill
 from scrubjay.tape.record import Json
+from tests.programs.rememberer import Life, Transport, arguments_of
+from tests.support.conditions import DEADLINE_S, eventually
+from tests.support.paths import PROGRAMS
+from tests.support.processes import children_of, is_alive, kill
+from tests.support.services import Service
 
-_PROGRAM = Path(__file__).parent.parent / "agents" / "rememberer.py"
-_ANSWER_S = 60.0
+_PROGRAM = PROGRAMS / "rememberer.py"
 _PAGE = 1000
 
 
@@ -43,7 +44,7 @@ class Nursery:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(20)
+        self._process.wait(DEADLINE_S)
 
 
 @contextmanager
@@ -128,7 +129,7 @@ class Remembering:
             assert is_alive(self.pid), "it has ended by itself"
             return False
 
-        eventually(are_there, f"{number} more memories over {self.transport}", within_s=_ANSWER_S)
+        eventually(are_there, f"{number} more memories over {self.transport}")
 
     def open(self) -> None:
         """Let the first process begin a session, and learn which."""
@@ -141,12 +142,12 @@ class Remembering:
         bridges = children_of(self.pid) if with_bridge else []
         for pid in (self.pid, *bridges):
             kill(pid)
-        eventually(lambda: not is_alive(self.pid), "it is gone", within_s=10)
+        eventually(lambda: not is_alive(self.pid), "it is gone")
         return self.journal.is_asking()
 
     def await_free(self) -> None:
         """Return when nobody holds the session any more: whoever died with it is not heard of."""
-        eventually(lambda: self.describe()["resumable"], "its holder has lapsed", within_s=30)
+        eventually(lambda: self.describe()["resumable"], "its holder has lapsed")
 
     def describe(self) -> Json:
         """What people are told of the session."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
-from chaos.fleet import Fleet, Member
-from chaos.machine import eventually, is_alive, kill
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
+from tests.support.conditions import eventually
+from tests.support.fleet import Fleet, Member
+from tests.support.processes import is_alive, kill
 
 
 def _exit_of(member: Member) -> Json | None:
@@ -17,9 +19,9 @@ def _exit_of(member: Member) -> Json | None:
 
 def _assert_closed(fleet: Fleet, member: Member) -> None:
     """Nothing runs, everything is sealed by itself, and the tape is clean."""
-    eventually(lambda: not member.pod.alive, "the keeper has ended", within_s=10)
+    eventually(lambda: not member.pod.alive, "the keeper has ended")
     fleet.assert_clean(member)
-    fleet.eventually(lambda: not fleet.processes(member), "no process is left", within_s=10)
+    fleet.eventually(lambda: not fleet.processes(member), "no process is left")
     assert member.records()[-1].kind == Kind.SEAL
     assert len(member.records(Kind.EXIT)) == 1
 
@@ -28,7 +30,7 @@ def _child_of(fleet: Fleet, member: Member) -> int:
     def child() -> list[int]:
         return [pid for pid in fleet.processes(member) if _is_sleep(pid)]
 
-    return eventually(child, "the child runs", within_s=5)[0]
+    return eventually(child, "the child runs")[0]
 
 
 def _is_sleep(pid: int) -> bool:
@@ -39,20 +41,22 @@ def _is_sleep(pid: int) -> bool:
         return False
 
 
-def test_r4_killing_an_agent_is_recorded_and_its_child_is_named_and_ended(fleet: Fleet) -> None:
+def test_r4_killing_an_agent_is_recorded_and_its_child_is_named_and_ended(
+    fleet: Fleet, promised: Callable[[float], float]
+) -> None:
     member = fleet.metronome("m", "--child")
     child = _child_of(fleet, member)
 
     kill(member.agent_pid)
-    ended = eventually(lambda: _exit_of(member), "the exit is on the tape", within_s=1)
+    ended = eventually(lambda: _exit_of(member), "the exit is on the tape", within_s=promised(1))
 
     assert ended == {"status": 137, "signal": "KILL"}
-    eventually(lambda: not is_alive(child), "the child has ended", within_s=3)
-    (left,) = eventually(lambda: member.events("process.left"), "the child is named", within_s=3)
+    eventually(lambda: not is_alive(child), "the child has ended")
+    (left,) = eventually(lambda: member.events("process.left"), "the child is named")
     assert left["pid"] == child
     assert left["session"] == child
     assert left["command"] == "sleep 1000"
-    eventually(lambda: not member.pod.alive, "the keeper has ended", within_s=10)
+    eventually(lambda: not member.pod.alive, "the keeper has ended")
     (gone,) = member.events("process.ended")
     assert gone == {"event": "process.ended", "pid": child, "status": 143, "signal": "TERM"}
     _assert_closed(fleet, member)
@@ -61,9 +65,9 @@ def test_r4_killing_an_agent_is_recorded_and_its_child_is_named_and_ended(fleet:
 
 
 def test_r4_an_agent_that_ends_by_itself_leaves_no_child_behind(fleet: Fleet) -> None:
-    member = fleet.metronome("m", "--child", "--count", "500")
+    member = fleet.metronome("m", "--child", "--count", "100")
 
-    eventually(lambda: not member.pod.alive, "the keeper has ended", within_s=10)
+    eventually(lambda: not member.pod.alive, "the keeper has ended")
 
     assert _exit_of(member) == {"status": 0}
     (left,) = member.events("process.left")
@@ -71,13 +75,13 @@ def test_r4_an_agent_that_ends_by_itself_leaves_no_child_behind(fleet: Fleet) ->
     _assert_closed(fleet, member)
     ledger = member.ledger()
     assert ledger.faults == (0, 0, 0)
-    assert ledger.last == 499
+    assert ledger.last == 99
 
 
 def test_r4_a_left_child_that_ignores_term_is_killed(fleet: Fleet) -> None:
-    script = "setsid sh -c 'trap \"\" TERM; echo ready; while :; do sleep 1000; done' & sleep 0.2; read line"
+    script = "setsid sh -c 'trap \"\" TERM; echo ready; while :; do sleep 1000; done' & read line"
     member = fleet.start("m", "sh", "-c", script)
-    eventually(lambda: b"ready" in member.output(), "the child ignores TERM", within_s=5)
+    eventually(lambda: b"ready" in member.output(), "the child ignores TERM")
 
     fleet.cli("send", "m", "--enter")
 
@@ -87,7 +91,7 @@ def test_r4_a_left_child_that_ignores_term_is_killed(fleet: Fleet) -> None:
 
 def test_r4_stop_kills_an_agent_that_ignores_term_after_the_grace(fleet: Fleet) -> None:
     member = fleet.start("m", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done")
-    eventually(lambda: b"ready" in member.output(), "the agent ignores TERM", within_s=5)
+    eventually(lambda: b"ready" in member.output(), "the agent ignores TERM")
 
     began = time.monotonic()
     answer = json.loads(fleet.cli("stop", "m", "--grace", "0.5", "--json").stdout)
@@ -102,7 +106,7 @@ def test_r4_stop_kills_an_agent_that_ignores_term_after_the_grace(fleet: Fleet) 
 def test_r4_stop_lets_an_agent_that_hears_term_end_in_its_own_way(fleet: Fleet) -> None:
     script = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
     member = fleet.start("m", "sh", "-c", script)
-    eventually(lambda: b"ready" in member.output(), "the agent hears TERM", within_s=5)
+    eventually(lambda: b"ready" in member.output(), "the agent hears TERM")
 
     answer = json.loads(fleet.cli("stop", "m", "--json").stdout)
 
@@ -114,17 +118,17 @@ def test_r4_stop_lets_an_agent_that_hears_term_end_in_its_own_way(fleet: Fleet) 
 
 def test_r4_an_agent_killed_while_it_is_stopped_is_recorded_too(fleet: Fleet) -> None:
     member = fleet.start("m", "sh", "-c", "kill -STOP $$")
-    eventually(lambda: not _runs(member.agent_pid), "the agent is stopped", within_s=5)
+    eventually(lambda: not _runs(member.agent_pid), "the agent is stopped")
 
     kill(member.agent_pid)
 
-    assert eventually(lambda: _exit_of(member), "the exit is on the tape", within_s=1)["status"] == 137
+    assert eventually(lambda: _exit_of(member), "the exit is on the tape")["status"] == 137
     _assert_closed(fleet, member)
 
 
 def test_r4_stop_wakes_a_stopped_agent_so_that_it_can_end(fleet: Fleet) -> None:
     member = fleet.start("m", "sh", "-c", "kill -STOP $$; sleep 1000")
-    eventually(lambda: not _runs(member.agent_pid), "the agent is stopped", within_s=5)
+    eventually(lambda: not _runs(member.agent_pid), "the agent is stopped")
 
     answer = json.loads(fleet.cli("stop", "m", "--json").stdout)
 

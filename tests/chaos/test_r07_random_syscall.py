@@ -12,16 +12,19 @@ from random import Random
 
 import pytest
 
-from chaos.fleet import Fleet, Member
-from chaos.machine import eventually, kill
-from chaos.strace import tampered
 from scrubjay.errors import KeeperGone, PodNotRunning
 from scrubjay.tape.format import Kind
 from scrubjay.tape.recover import close_lost_tape
 from scrubjay.tape.verify import verify
-from tiers import sized
+from tests.support.conditions import eventually
+from tests.support.fleet import Fleet, Member
+from tests.support.processes import kill
+from tests.support.strace import tampered
+from tests.support.tiers import sized
 
-_KILLS = 50
+pytestmark = pytest.mark.needs("strace")
+
+_KILLS = sized(10, 50, 1000)
 _BATCH = 10  # pods that wait for their turn
 _AT_ONCE = 2  # cores
 
@@ -38,15 +41,13 @@ class _Outcome:
     violations: tuple[str, ...]
 
 
-@pytest.mark.timeout(sized(120, 3600))
 def test_r7_killed_at_a_random_system_call_a_keeper_loses_nothing_it_acknowledged(fleet: Fleet, tmp_path: Path) -> None:
-    kills = sized(_KILLS, 1000)
     outcomes: list[_Outcome] = []
 
     def kill_one(seed: int, member: Member) -> _Outcome:
         return _kill(fleet, member, tmp_path, seed)
 
-    for first in range(0, kills, _BATCH):
+    for first in range(0, _KILLS, _BATCH):
         members = fleet.metronomes([f"m{seed}" for seed in range(first, first + _BATCH)], *_BEAT)
         with ThreadPoolExecutor(_AT_ONCE) as runs:
             outcomes += runs.map(kill_one, count(first), members)
@@ -54,8 +55,8 @@ def test_r7_killed_at_a_random_system_call_a_keeper_loses_nothing_it_acknowledge
     assert [outcome for outcome in outcomes if outcome.violations] == []
     # That the test is one: kills of every kind, after acknowledgements, with output under way.
     assert {outcome.call for outcome in outcomes} == set(_CALLS)
-    assert sum(outcome.acknowledged for outcome in outcomes) > kills
-    assert sum(outcome.numbers for outcome in outcomes) > 1000 * kills
+    assert sum(outcome.acknowledged > 0 for outcome in outcomes) > _KILLS // 2
+    assert sum(outcome.numbers > 0 for outcome in outcomes) > _KILLS // 2
 
 
 _BEAT = ("--rate", "0", "--long", "--wait")
@@ -65,12 +66,12 @@ def _kill(fleet: Fleet, member: Member, tmp_path: Path, seed: int) -> _Outcome:
     rng = Random(seed)
     call = sorted(_CALLS)[seed % len(_CALLS)]
     fault = f"{call}:signal=KILL:when={rng.randint(1, _CALLS[call])}"
-    eventually(member.log.exists, "the agent waits for its start", within_s=10)
+    eventually(member.log.exists, "the agent waits for its start")
 
     with tampered(member.keeper_pid, tmp_path / f"strace{seed}", trace=call, inject=[fault]):
         kill(member.agent_pid, signal.SIGUSR1)
         acknowledged = _mark_until_it_dies(member)
-    fleet.eventually(lambda: not fleet.processes(member), "nothing of the pod is left", within_s=10)
+    fleet.eventually(lambda: not fleet.processes(member), "nothing of the pod is left")
 
     numbers, violations = _inspect(member, acknowledged)
     fleet.members.remove(member)

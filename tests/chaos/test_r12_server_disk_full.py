@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from chaos.cluster import Service
-from chaos.fleet import Fleet, Member, open_fleet
-from chaos.ledger import tape_ledger
-from chaos.machine import eventually
-from chaos.small_disk import SmallDisk, mount_small_disk
 from scrubjay.cli.client import Client, ServerRefused
 from scrubjay.errors import NotATape
 from scrubjay.server.rest.recordings import TAPE_PORTION_BYTES
@@ -24,17 +19,23 @@ from scrubjay.tape.raw_bytes import read_bytes
 from scrubjay.tape.reader import Tape
 from scrubjay.tape.record import Json
 from scrubjay.tape.verify import verify
-from tiers import sized
+from tests.support.conditions import eventually
+from tests.support.fleet import Fleet, Member, open_fleet
+from tests.support.ledger import tape_ledger
+from tests.support.services import Service
+from tests.support.small_disk import SmallDisk, mount_small_disk
+from tests.support.tiers import sized
+
+pytestmark = pytest.mark.needs("mount")
 
 _BEAT = ("--long", "--rate", "2000", "--every-ms", "10")  # 200 kB/s
 _SLOW_BEAT = ("--long", "--every-ms", "10")  # 20 kB/s
-_RECOVERY_S = 5
 
 
 def _token(server: Service, role: str) -> Client:
     """Somebody who was given a token while there was room."""
     made = cast(Json, server.client.post("/api/v1/tokens", {"role": role, "name": role}))
-    url = eventually(lambda: _url_of(server), "it says where it is", within_s=10)
+    url = eventually(lambda: _url_of(server), "it says where it is")
     return Client(url, str(made["token"]), server.data / "server.sock")
 
 
@@ -103,9 +104,8 @@ def fleet(tmp_path: Path, server_disk: SmallDisk) -> Generator[Fleet]:
         server_disk.free()
 
 
-@pytest.mark.timeout(sized(120, 900))
 def test_r12_a_server_without_space_acknowledges_nothing_serves_everybody_and_recovers_by_itself(
-    fleet: Fleet, server_disk: SmallDisk
+    fleet: Fleet, server_disk: SmallDisk, promised: Callable[[float], float]
 ) -> None:
     server, _ = fleet.server_and_runner()
     ended, *doomed = fleet.start_all(dict.fromkeys(("ended", *_doomed()), ("echo", "hello")))
@@ -113,15 +113,15 @@ def test_r12_a_server_without_space_acknowledges_nothing_serves_everybody_and_re
     copies = _Copies(server)
     operator, viewer = _token(server, "operator"), _token(server, "viewer")
     for one in (ended, *doomed):
-        eventually(lambda: copies.end(one) == one.pod.tape().end > 0, "it is copied", within_s=20)  # noqa: B023
-    eventually(lambda: copies.synced(member) > 100_000, "there is a copy", within_s=20)
+        eventually(lambda: copies.end(one) == one.pod.tape().end > 0, "it is copied")  # noqa: B023
+    eventually(lambda: copies.synced(member) > 100_000, "there is a copy")
 
     for gone in doomed:
         refused = server.log.count("tapes.unavailable")
         server_disk.fill()
-        eventually(lambda: server.log.count("tapes.unavailable") > refused, "it is out of space", within_s=10)  # noqa: B023
+        eventually(lambda: server.log.count("tapes.unavailable") > refused, "it is out of space")  # noqa: B023
         copied, progress = copies.end(member), member.progress
-        eventually(lambda: member.progress > progress + 2000, "the agent goes on", within_s=10)  # noqa: B023
+        eventually(lambda: member.progress > progress + 2000, "the agent goes on")  # noqa: B023
         copies.assert_whole_records(member)
         assert copies.end(member) - copied < 64 << 10
         assert _names(viewer) == _names(operator) == _names(server.client) >= {"ended", "m", gone.name}
@@ -134,12 +134,11 @@ def test_r12_a_server_without_space_acknowledges_nothing_serves_everybody_and_re
         assert not copies.root(gone).exists()
 
         server_disk.free()
-        began, reached = time.monotonic(), copies.end(member)
-        eventually(lambda: copies.end(member) > reached + 100_000, "it goes on", within_s=_RECOVERY_S)  # noqa: B023
-        print(f"went on {time.monotonic() - began:.2f} s after there was space")
+        reached = copies.end(member)
+        eventually(lambda: copies.end(member) > reached + 100_000, "it continues", within_s=promised(5))  # noqa: B023
 
     fleet.finish(member)
-    eventually(lambda: copies.end(member) == member.pod.tape().end, "the copy is complete", within_s=20)
+    eventually(lambda: copies.end(member) == member.pod.tape().end, "the copy is complete")
     copies.assert_whole_records(member)
     ledger = tape_ledger(copies.root(member) / "tape")
     assert ledger.faults == (0, 0, 0)
@@ -157,7 +156,7 @@ def _listed(fleet: Fleet, client: Client) -> set[str]:
 
 def _doomed() -> list[str]:
     """The names of pods to be deleted, one each time that the disk is full."""
-    return [f"doomed{number}" for number in range(sized(1, 20))]
+    return [f"doomed{number}" for number in range(sized(1, 2, 20))]
 
 
 def _assert_link_or_refusal(client: Client) -> None:
@@ -193,7 +192,7 @@ def _start(fleet: Fleet) -> tuple[Service, Member, Client]:
     member = fleet.metronome("m", *_SLOW_BEAT)
     operator = _token(up, "operator")
     expected = {"ended": "exited", "doomed": "exited", "m": "running"}
-    eventually(lambda: up.processes() == expected, "all pods are in the fleet", within_s=20)
+    eventually(lambda: up.processes() == expected, "all pods are in the fleet")
     return up, member, operator
 
 
@@ -207,13 +206,13 @@ def _assert_served(fleet: Fleet, up: Service, operator: Client) -> None:
     assert "doomed" not in fleet.ps()
 
 
-def _assert_recovered(up: Service, member: Member, operator: Client) -> None:
-    """Without a restart agents go on, their state is known, and people can log in."""
+def _assert_recovered(up: Service, member: Member, operator: Client, *, within_s: float) -> None:
+    """Without a restart agents continue, their state is known, and people can log in."""
     began, progress = time.monotonic(), member.progress
-    eventually(lambda: member.progress > progress + 100, "the agent goes on", within_s=_RECOVERY_S)
-    eventually(lambda: up.processes() == {"ended": "exited", "m": "running"}, "that is known", within_s=_RECOVERY_S)
+    eventually(lambda: member.progress > progress + 100, "the agent continues")
+    eventually(lambda: up.processes() == {"ended": "exited", "m": "running"}, "that is known")
     assert cast(Json, operator.post("/api/v1/logins"))["url"]
-    assert time.monotonic() - began <= _RECOVERY_S
+    assert time.monotonic() - began <= within_s
     assert "Traceback" not in up.log
     assert "Exception" not in up.log
 
@@ -230,31 +229,33 @@ def _fleet_on_small_disk(tmp_path: Path, *, size: str) -> Generator[tuple[Fleet,
             disk.free()
 
 
-@pytest.mark.timeout(120)
-def test_r12_with_its_own_disk_full_a_server_shows_the_pause_and_does_all_else(tmp_path: Path) -> None:
+def test_r12_with_its_own_disk_full_a_server_shows_the_pause_and_does_all_else(
+    tmp_path: Path, promised: Callable[[float], float]
+) -> None:
     with _fleet_on_small_disk(tmp_path, size="32m") as (fleet, disk):
         up, member, operator = _start(fleet)
 
         disk.fill()
-        eventually(lambda: up.processes().get("m") == "paused", "the pause is shown", within_s=2)
+        eventually(lambda: up.processes().get("m") == "paused", "the pause is shown", within_s=promised(2))
         _assert_served(fleet, up, operator)
         # There is room that was kept for changes of the fleet.
-        eventually(lambda: _names(operator) == {"ended", "m"}, "the deletion is known", within_s=2)
+        eventually(lambda: _names(operator) == {"ended", "m"}, "the deletion is known")
         assert cast(Json, operator.post("/api/v1/logins"))["url"]
         disk.free()
 
-        _assert_recovered(up, member, operator)
+        _assert_recovered(up, member, operator, within_s=promised(5))
         fleet.finish(member)
         assert member.ledger().faults == (0, 0, 0)
 
 
-@pytest.mark.timeout(120)
-def test_r12_a_server_without_any_room_at_all_lets_in_who_has_a_token_reads_and_deletes(tmp_path: Path) -> None:
+def test_r12_a_server_without_any_room_at_all_lets_in_who_has_a_token_reads_and_deletes(
+    tmp_path: Path, promised: Callable[[float], float]
+) -> None:
     with _fleet_on_small_disk(tmp_path, size="9m") as (fleet, disk):  # too small to keep room for the catalog
         up, member, operator = _start(fleet)
 
         disk.fill()
-        refused = eventually(lambda: _refusal_of(operator), "nothing more is written", within_s=10)
+        refused = eventually(lambda: _refusal_of(operator), "nothing more is written")
         _assert_refused_for_space(refused)
         _assert_served(fleet, up, operator)
         disk.fill()
@@ -264,6 +265,6 @@ def test_r12_a_server_without_any_room_at_all_lets_in_who_has_a_token_reads_and_
         _assert_readable(up.client, "ended", "hello")
         disk.free()
 
-        _assert_recovered(up, member, up.client)  # on another port
+        _assert_recovered(up, member, up.client, within_s=promised(5))  # on another port
         fleet.finish(member)
         assert member.ledger().faults == (0, 0, 0)

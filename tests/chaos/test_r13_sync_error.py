@@ -6,9 +6,14 @@ import re
 import signal
 from pathlib import Path
 
-from chaos.fleet import Fleet
-from chaos.machine import eventually, kill
-from chaos.strace import tampered
+import pytest
+
+from tests.support.conditions import eventually
+from tests.support.fleet import Fleet
+from tests.support.processes import kill
+from tests.support.strace import tampered
+
+pytestmark = pytest.mark.needs("strace")
 
 _SYNC = re.compile(r"fdatasync\([0-9]+<([^>]*)>\)\s*=\s*(-?[0-9]+)")
 
@@ -33,7 +38,7 @@ def test_r13_after_a_failed_sync_a_new_segment_holds_everything_and_the_old_one_
                 acknowledged.append(label)
         failures = fleet.ps()["m"]["sync_failures"]
         reached = member.progress
-        eventually(lambda: member.progress > reached + 500, "the agent goes on", within_s=5)
+        eventually(lambda: member.progress > reached + 500, "the agent goes on")
     syncs = [(match[1], int(match[2])) for line in tracing.lines() if (match := _SYNC.match(line))]
     fleet.finish(member)
 
@@ -71,12 +76,12 @@ def test_r13_nothing_is_acknowledged_while_syncs_fail(fleet: Fleet, tmp_path: Pa
 
 def test_r13_the_last_sync_of_a_tape_may_fail_too(fleet: Fleet, tmp_path: Path) -> None:
     member = fleet.metronome("m", "--wait", "--rate", "0", "--count", "100")
-    eventually(member.log.exists, "the agent waits for its start", within_s=5)
+    eventually(member.log.exists, "the agent waits for its start")
     fleet.cli("mark", "m", "all is synced")
 
     with tampered(member.keeper_pid, tmp_path / "strace", trace="fdatasync", inject=["fdatasync:error=EIO:when=1..2"]):
         kill(member.agent_pid, signal.SIGUSR1)
-        eventually(lambda: not member.pod.alive, "the keeper has ended", within_s=10)
+        eventually(lambda: not member.pod.alive, "the keeper has ended")
 
     ledger = member.ledger()
     assert ledger.faults == (0, 0, 0)

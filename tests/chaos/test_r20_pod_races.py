@@ -15,10 +15,6 @@ from typing import cast
 
 import pytest
 
-from chaos.cluster import Service
-from chaos.fleet import Fleet
-from chaos.machine import command_of, eventually, is_alive, kill, pids
-from runner.talkers import install_talker
 from scrubjay.cli.client import ServerRefused
 from scrubjay.ids import PodId
 from scrubjay.pods.home import Home
@@ -26,9 +22,14 @@ from scrubjay.pods.pod import Pod
 from scrubjay.pods.stopping import stop_pod
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
-from tiers import sized
+from tests.support.conditions import DEADLINE_S, eventually
+from tests.support.conversing_agents import install_talker
+from tests.support.fleet import Fleet
+from tests.support.processes import command_of, is_alive, kill, pids
+from tests.support.services import Service
+from tests.support.tiers import sized
 
-_RACES = {2: sized(25, 500), 5: sized(10, 500)}
+_RACES = {2: sized(2, 25, 500), 5: sized(2, 10, 500)}
 
 
 class _Talker:
@@ -70,7 +71,7 @@ class _Talker:
             parts = [record.payload for record in self.pod.tape().records() if record.kind == Kind.OUTPUT]
             return text.encode() in b"".join(parts)
 
-        eventually(is_shown, f"it shows {text!r}", within_s=20)
+        eventually(is_shown, f"it shows {text!r}")
 
     def processes(self) -> list[int]:
         """The agents that are alive."""
@@ -81,7 +82,7 @@ class _Talker:
         """Kill the agent with -9; returns when nobody holds its session any more."""
         (agent,) = self.processes()
         kill(agent)
-        eventually(lambda: self.describe()["state"] == "suspended", "its session is free", within_s=20)
+        eventually(lambda: self.describe()["state"] == "suspended", "its session is free")
 
     def describe(self) -> Json:
         """What people are told of the session."""
@@ -93,9 +94,9 @@ class _Talker:
 
         def run(_: int) -> Json | ServerRefused:
             client = self.up.client
-            barrier.wait(10)
+            barrier.wait(DEADLINE_S)
             try:
-                return cast(Json, client.post(f"/api/v1/sessions/{self.session}/resume", timeout_s=60))
+                return cast(Json, client.post(f"/api/v1/sessions/{self.session}/resume", timeout_s=DEADLINE_S))
             except ServerRefused as refused:
                 return refused
 
@@ -121,7 +122,6 @@ def talker(fleet: Fleet) -> Generator[_Talker]:
             stop_pod(pod, author="test", grace_s=0)
 
 
-@pytest.mark.timeout(sized(180, 3600))
 @pytest.mark.parametrize("contenders", [2, 5])
 def test_r20_of_those_who_resume_a_pod_at_once_one_gets_it_and_one_agent_runs(talker: _Talker, contenders: int) -> None:
     races = _RACES[contenders]
@@ -152,7 +152,6 @@ def test_r20_of_those_who_resume_a_pod_at_once_one_gets_it_and_one_agent_runs(ta
     print(f"{races} races of {contenders}: {len(granted)} pods, {len(refused)} refused")
 
 
-@pytest.mark.timeout(120)
 def test_r20_a_running_pod_keeps_its_session_unless_it_is_asked_to_be_taken_over(talker: _Talker) -> None:
     before = talker.processes()
     path = f"/api/v1/sessions/{talker.session}/resume"
@@ -162,15 +161,13 @@ def test_r20_a_running_pod_keeps_its_session_unless_it_is_asked_to_be_taken_over
     assert (refused.value.status, refused.value.code) == (409, "lease_held")
     assert talker.processes() == before
 
-    taken = cast(Json, talker.up.client.post(path, {"takeover": True}, timeout_s=60))
+    taken = cast(Json, talker.up.client.post(path, {"takeover": True}, timeout_s=DEADLINE_S))
     old = Path(talker.pod.folder)
     talker.follow(str(taken["id"]))
     talker.await_shown("goes on after 1: PLUM-4711")
 
     (now,) = talker.processes()
     assert [now] != before
-    eventually(
-        lambda: not next(pod for pod in Home(talker.up.data).pods() if pod.folder == old).alive, "it ends", within_s=10
-    )
+    eventually(lambda: not next(pod for pod in Home(talker.up.data).pods() if pod.folder == old).alive, "it ends")
     assert talker.describe()["state"] == "open"
     assert len(talker.events("session.taken_over")) == 1

@@ -15,16 +15,17 @@ from typing import cast
 import httpx
 import pytest
 
-from agents.rememberer import Transport
-from chaos.cluster import Service
-from chaos.fleet import Fleet, free_port
-from chaos.machine import children_of, eventually, is_alive, kill, state_of
-from chaos.rememberers import Journal, Nursery, Remembering, open_nursery
-from mcp_room.raw import modern, modern_headers, result_of
 from scrubjay.tape.record import Json
-from tiers import sized
+from tests.chaos.rememberers import Journal, Nursery, Remembering, open_nursery
+from tests.programs.rememberer import Transport
+from tests.support.conditions import DEADLINE_S, eventually
+from tests.support.fleet import Fleet, free_port
+from tests.support.mcp_client import modern, modern_headers, result_of
+from tests.support.processes import children_of, is_alive, kill, state_of
+from tests.support.services import Service
+from tests.support.tiers import sized
 
-_ROUNDS = sized(3, 50)
+_ROUNDS = sized(1, 3, 50)
 _AN_APPEND_S = 0.015
 
 
@@ -50,7 +51,9 @@ def _call(client: Remembering, tool: str, **arguments: object) -> Json:
         "Accept": "application/json, text/event-stream",
         "Scrubjay-Connection": "another",
     }
-    answer = httpx.post(f"{client.url}/mcp", json=message, headers=headers | modern_headers(message), timeout=30)
+    answer = httpx.post(
+        f"{client.url}/mcp", json=message, headers=headers | modern_headers(message), timeout=DEADLINE_S
+    )
     result = result_of(answer)
     assert not result.get("isError"), result
     return cast(Json, result["structuredContent"])
@@ -63,10 +66,9 @@ def _refusal(client: Remembering) -> str:
         lines = [json.loads(line) for line in client.journal.path.read_text().splitlines()]
         return next((f"{line['failed']} {line['why']}" for line in lines if "failed" in line), None)
 
-    return eventually(failed, "it was refused", within_s=30)
+    return eventually(failed, "it was refused")
 
 
-@pytest.mark.timeout(sized(120, 1800))
 @pytest.mark.parametrize("transport", ["legacy", "modern", "stdio"])
 def test_r21_a_client_that_was_stopped_for_too_long_writes_nothing_when_it_goes_on(
     fleet: Fleet, server: Service, nursery: Nursery, transport: Transport
@@ -84,7 +86,7 @@ def test_r21_a_client_that_was_stopped_for_too_long_writes_nothing_when_it_goes_
         stopped = [client.pid, *children_of(client.pid)]
         for pid in stopped:
             kill(pid, signal.SIGSTOP)
-        eventually(lambda: all(state_of(pid) == "T" for pid in stopped), "it stands still", within_s=5)  # noqa: B023
+        eventually(lambda: all(state_of(pid) == "T" for pid in stopped), "it stands still")  # noqa: B023
         client.await_free()
 
         back = _call(client, "resume_session", session_id=client.session)
@@ -106,4 +108,4 @@ def test_r21_a_client_that_was_stopped_for_too_long_writes_nothing_when_it_goes_
             "the second of another",
         ]
         assert {memory["epoch"] for memory in memories[before:]} == {back["epoch"]}
-        eventually(lambda: not is_alive(client.pid), "it has ended", within_s=10)  # noqa: B023
+        eventually(lambda: not is_alive(client.pid), "it has ended")  # noqa: B023

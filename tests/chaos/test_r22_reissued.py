@@ -11,19 +11,17 @@ from collections import Counter
 from collections.abc import Callable
 from typing import cast
 
-import pytest
-
-from chaos.cluster import Service
-from chaos.fleet import Fleet, Member
-from chaos.machine import eventually
 from scrubjay.cli.client import Client, ServerRefused, ServerUnreachable
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
 from scrubjay.unix_sockets import dial
-from tiers import sized
+from tests.support.conditions import DEADLINE_S, eventually
+from tests.support.fleet import Fleet, Member
+from tests.support.services import Service
+from tests.support.tiers import sized
 
-_CUT = 100  # answers
-_KILLS = sized(6, 100)
+_CUT = sized(5, 100, 100)  # answers
+_KILLS = sized(2, 6, 100)
 _AN_ANSWER_S = 0.25  # in which something is typed, and Enter after it
 
 
@@ -52,7 +50,7 @@ class _Typed:
     def assert_typed_once(self, count: int) -> None:
         """Lines 0, 1, 2 … are there, each once and in order."""
         lines = [_line(number) for number in range(count)]
-        eventually(lambda: len(self.read()) >= count, "the program has read it all", within_s=10)
+        eventually(lambda: len(self.read()) >= count, "the program has read it all")
         assert self.read() == lines
         assert self.taped() == Counter({line.encode(): 1 for line in lines} | {b"\r": count})
 
@@ -65,11 +63,10 @@ def _body(number: int) -> Json:
     return {"text": _line(number), "enter": True}
 
 
-@pytest.mark.timeout(240)
 def test_r22_a_request_whose_answer_was_cut_off_is_typed_once_and_answered_the_same(fleet: Fleet) -> None:
     up = fleet.up()
     typed = _Typed(fleet, "reader")
-    eventually(lambda: len(up.processes()) == 1, "it is in the fleet", within_s=20)
+    eventually(lambda: len(up.processes()) == 1, "it is in the fleet")
 
     answers: list[object] = []
     for number in range(_CUT):
@@ -88,18 +85,17 @@ def _ask_and_hang_up(up: Service, path: str, body: Json, key: str, *, when: Call
     """Send a request and close the connection once something has come of it, without having read the answer."""
     data = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: {key}\r\n"
-    with dial(up.data / "server.sock", timeout_s=10) as connection:
+    with dial(up.data / "server.sock", timeout_s=DEADLINE_S) as connection:
         connection.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
-        eventually(when, "it is typed", within_s=10)
+        eventually(when, "it is typed")
         connection.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.timeout(sized(240, 3600))
 def test_r22_a_request_during_which_the_server_was_killed_is_typed_once(fleet: Fleet) -> None:
     chance = random.Random(22)
     up = fleet.up()
     typed = _Typed(fleet, "reader")
-    eventually(lambda: len(up.processes()) == 1, "it is in the fleet", within_s=20)
+    eventually(lambda: len(up.processes()) == 1, "it is in the fleet")
 
     answers: list[Json] = []
     for number in range(_KILLS):
@@ -108,7 +104,8 @@ def test_r22_a_request_during_which_the_server_was_killed_is_typed_once(fleet: F
         time.sleep(chance.uniform(0, _AN_ANSWER_S))  # the moment is what is tested
         up.kill()
         up.start()
-        asking.join(60)
+        asking.join(DEADLINE_S)
+        assert not asking.is_alive()
         assert up.client.post(typed.path, _body(number), key=f"key-{number}") == answers[number]
 
     typed.assert_typed_once(_KILLS)
@@ -117,7 +114,7 @@ def test_r22_a_request_during_which_the_server_was_killed_is_typed_once(fleet: F
 
 def _ask_again(client: Client, path: str, number: int) -> Json:
     """Ask with the same key until there is an answer."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + DEADLINE_S
     while True:
         try:
             return cast(Json, client.post(path, _body(number), key=f"key-{number}"))

@@ -1,84 +1,61 @@
-"""The real command line on a data directory of its own."""
+"""The command line to call, alone or beside a server."""
 
 from __future__ import annotations
 
-import json
-import os
+import shutil
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from terminal import DEADLINE_S, Terminal
-
-
-class Jay:
-    """``scrubjay`` with a data directory."""
-
-    def __init__(self, data: Path, work: Path) -> None:
-        self.data, self.work = data, work
-        self.env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(work),
-            "TERM": "xterm-256color",
-            "SCRUBJAY_DATA": str(data),
-            "LANG": "C.UTF-8",
-        }
-        self.argv = [sys.executable, "-P", "-m", "scrubjay"]
-
-    def __call__(self, *args: str, code: int = 0, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run a command and check its exit code."""
-        done = subprocess.run(
-            [*self.argv, *args], cwd=self.work, env=self.env, input=stdin, capture_output=True, timeout=60, check=False
-        )
-        assert done.returncode == code, (args, done.returncode, done.stdout, done.stderr)
-        return done
-
-    def json(self, *args: str, code: int = 0) -> Any:
-        """Run a command with --json and read its answer."""
-        return json.loads(self(args[0], "--json", *args[1:], code=code).stdout)
-
-    def error(self, *args: str, code: int) -> str:
-        """Run a command that fails: one line of words on stderr, nothing on stdout."""
-        done = self(*args, code=code)
-        assert done.stdout == b""
-        text = done.stderr.decode()
-        assert text.endswith("\n")
-        assert text.count("\n") == 1, text
-        assert "Traceback" not in text
-        return text
-
-    def terminal(self, *args: str, cols: int = 90, rows: int = 30) -> Terminal:
-        """Run a command in a terminal."""
-        return Terminal([*self.argv, *args], self.env, cols=cols, rows=rows)
-
-    def pods(self) -> dict[str, Any]:
-        """All pods by name."""
-        return {pod["name"]: pod for pod in self.json("ps", "--all")}
-
-    def wait_until_ended(self, name: str) -> Any:
-        """Wait for a pod's end; what ps says of it."""
-        return self.wait_for(lambda: (pod := self.pods()[name])["state"] == "exited" and pod)
-
-    def wait_for(self, condition: Callable[[], Any]) -> Any:
-        """Wait until a condition holds."""
-        until = time.monotonic() + DEADLINE_S
-        while not (value := condition()):
-            assert time.monotonic() < until, "it did not happen in time"
-            time.sleep(0.02)
-        return value
+from scrubjay.cli import passes
+from tests.support.cli import Cli, open_cli
+from tests.support.conditions import DEADLINE_S
+from tests.support.elsewhere import Elsewhere
+from tests.support.pods import end_pods
+from tests.support.up_process import UpProcess, open_up_process
 
 
 @pytest.fixture
-def jay(tmp_path: Path) -> Iterator[Jay]:
-    work = tmp_path / "work"
-    work.mkdir()
-    runner = Jay(tmp_path / "data", work)
-    yield runner
-    for pod in runner.json("ps"):
-        if pod["state"] in ("running", "ending"):
-            runner("stop", pod["id"], "--grace", "0")
+def cli(tmp_path: Path) -> Generator[Cli]:
+    with open_cli(tmp_path) as cli:
+        yield cli
+
+
+@pytest.fixture(scope="session")
+def shared_up(tmp_path_factory: pytest.TempPathFactory) -> Generator[UpProcess]:
+    with open_cli(tmp_path_factory.mktemp("shared")) as cli, open_up_process(cli) as up:
+        yield up
+
+
+@pytest.fixture
+def served(shared_up: UpProcess, monkeypatch: pytest.MonkeyPatch) -> Generator[UpProcess]:
+    """A server that many tests use, each with pods and sessions of its own name and an environment of its own."""
+    # A busy machine is no server that hangs.
+    monkeypatch.setattr(passes, "WITHIN_S", DEADLINE_S)
+    yield replace(shared_up, cli=Cli(shared_up.cli.data, shared_up.cli.work))
+    end_pods(shared_up.cli.data)
+
+
+@pytest.fixture
+def elsewhere(served: UpProcess, tmp_path: Path) -> Elsewhere:
+    return Elsewhere(served, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def first_commit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository that is copied and never changed."""
+    folder = tmp_path_factory.mktemp("first") / "project"
+    folder.mkdir()
+    (folder / "readme").write_text("hello\n")
+    for words in (("init", "-q", "-b", "main"), ("add", "."), ("commit", "-q", "-m", "first")):
+        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *words], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def project(first_commit: Path, tmp_path: Path) -> Path:
+    """A repository with one file in one commit."""
+    return Path(shutil.copytree(first_commit, tmp_path / "project"))

@@ -14,9 +14,9 @@ from typing import ClassVar
 import pytest
 from click.testing import CliRunner
 
-from cli.conftest import Jay
 from scrubjay.cli.client import Client, ServerUnreachable
 from scrubjay.cli.commands import Commands
+from tests.support.cli import Cli
 
 _SECRET = "sjt_aaaaaaaaaaaa_" + "b" * 52
 _POD = {"id": "a" * 26, "name": "far", "tape_bytes": 0, "status": {"process": "running"}}
@@ -57,7 +57,7 @@ def _answering(**answers: tuple[int, object]) -> Generator[tuple[str, type[_Answ
     prepared = {f"/api/v1/{path}": (status, json.dumps(body).encode()) for path, (status, body) in answers.items()}
     handler = type("Handler", (_Answering,), {"answers": prepared, "asked": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        serving = threading.Thread(target=server.serve_forever)
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         serving.start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}", handler
@@ -66,66 +66,68 @@ def _answering(**answers: tuple[int, object]) -> Generator[tuple[str, type[_Answ
             serving.join()
 
 
-@pytest.mark.parametrize("words", [("ps",), ("notify", "mute", "far"), ("search", "text"), ("logs", "far")])
-def test_a_server_of_another_kind_is_said_to_be_one(jay: Jay, words: tuple[str, ...]) -> None:
-    jay.env["SCRUBJAY_TOKEN"] = _SECRET
+def test_a_server_of_another_kind_is_said_to_be_one(cli: Cli) -> None:
+    cli.env["SCRUBJAY_TOKEN"] = _SECRET
     with _answering() as (url, _):
-        assert f"what answers at {url} is not a Scrubjay server" in jay.error("--server", url, *words, code=1)
+        said = f"what answers at {url} is not a Scrubjay server"
+        commands = ("ps", "notify mute far", "search text", "logs far")
+        assert cli.unlike((f"--server {url} {words}", 1, said) for words in commands) == []
 
 
-def test_a_redirection_is_not_an_answer(jay: Jay) -> None:
-    jay.env["SCRUBJAY_TOKEN"] = _SECRET
+def test_a_redirection_is_not_an_answer(cli: Cli) -> None:
+    cli.env["SCRUBJAY_TOKEN"] = _SECRET
     with _answering(pods=(302, [])) as (url, _):
-        assert "is not a Scrubjay server" in jay.error("--server", url, "ps", code=1)
+        assert "is not a Scrubjay server" in cli.error("--server", url, "ps", code=1)
 
 
-def test_a_tape_without_an_end_is_not_a_tape(jay: Jay) -> None:
-    jay.env["SCRUBJAY_TOKEN"] = _SECRET
+def test_a_tape_without_an_end_is_not_a_tape(cli: Cli) -> None:
+    cli.env["SCRUBJAY_TOKEN"] = _SECRET
     with _answering(**{"pods/far": (200, _POD)}) as (url, _):
-        assert "is not a Scrubjay server" in jay.error("--server", url, "logs", "far", code=1)
+        assert "is not a Scrubjay server" in cli.error("--server", url, "logs", "far", code=1)
 
 
-def test_a_line_break_after_a_token_does_no_harm(jay: Jay) -> None:
-    jay.env["SCRUBJAY_TOKEN"] = _SECRET + "\n"
+def test_a_line_break_after_a_token_does_no_harm(cli: Cli) -> None:
+    cli.env["SCRUBJAY_TOKEN"] = _SECRET + "\n"
     with _answering(pods=(200, [])) as (url, server):
-        assert jay("--server", url, "ps", "--json").stdout == b"[]\n"
+        assert cli("--server", url, "ps", "--json").stdout == b"[]\n"
         assert server.asked[0][1]["Authorization"] == f"Bearer {_SECRET}"
 
 
-@pytest.mark.parametrize("bad", ["\r\nX-More: y", "\n", "é", "\N{SNOWMAN}", " "])
-def test_a_token_that_is_none_is_not_shown(jay: Jay, bad: str) -> None:
-    jay.env["SCRUBJAY_TOKEN"] = f"{_SECRET}{bad}{_SECRET}"
-    for words in (("--server", "http://127.0.0.1:9", "ps"), ("runner", "join", "http://127.0.0.1:9")):
-        said = jay.error(*words, code=2)
-        assert "SCRUBJAY_TOKEN" in said
-        assert _SECRET not in said
+def test_a_token_that_is_none_is_not_shown(cli: Cli) -> None:
+    for bad in ("\r\nX-More: y", "\n", "é", "\N{SNOWMAN}", " "):
+        cli.env["SCRUBJAY_TOKEN"] = f"{_SECRET}{bad}{_SECRET}"
+        for words in (("--server", "http://127.0.0.1:9", "ps"), ("runner", "join", "http://127.0.0.1:9")):
+            said = cli.error(*words, code=2)
+            assert "SCRUBJAY_TOKEN" in said, bad
+            assert _SECRET not in said, bad
 
 
-@pytest.mark.parametrize(
-    "address", ["http://h:abc", "http://h:70000", "http://[::1", "http://", "ftp://h", "h:80", "http://a..b"]
-)
-def test_an_address_that_is_none_is_said_to_be(jay: Jay, address: str) -> None:
-    jay.env["SCRUBJAY_TOKEN"] = _SECRET
-    for words in (("--server", address, "ps"), ("runner", "join", address)):
-        assert f"{address!r} is not a server's address" in jay.error(*words, code=2)
+def test_an_address_that_is_none_is_said_to_be(cli: Cli) -> None:
+    cli.env["SCRUBJAY_TOKEN"] = _SECRET
+    rows: list[tuple[list[str], int, str]] = []
+    for address in ("http://h:abc", "http://h:70000", "http://[::1", "http://", "ftp://h", "h:80", "http://a..b"):
+        said = f"{address!r} is not a server's address"
+        rows += [(["--server", address, "ps"], 2, said), (["runner", "join", address], 2, said)]
+
+    assert cli.unlike(rows) == []
 
 
-def test_a_start_whose_answer_is_lost_is_asked_for_again_with_the_same_key(jay: Jay) -> None:
-    jay.env["SCRUBJAY_TOKEN"] = _SECRET
+def test_a_start_whose_answer_is_lost_is_asked_for_again_with_the_same_key(cli: Cli) -> None:
+    cli.env["SCRUBJAY_TOKEN"] = _SECRET
     with _answering(pods=(201, {"id": _POD["id"], "name": "far", "session": "s"})) as (url, server):
         server.hangs_up = 1
-        assert jay("--server", url, "run", "-d", "--", "true").stdout == b"far\n"
+        assert cli("--server", url, "run", "-d", "--", "true").stdout == b"far\n"
         keys = [headers["Idempotency-Key"] for _, headers in server.asked]
 
     assert len(keys) == 2
     assert len(set(keys)) == 1
 
 
-def test_what_has_no_key_is_not_asked_for_again(jay: Jay) -> None:
-    jay.env["SCRUBJAY_TOKEN"] = _SECRET
+def test_what_has_no_key_is_not_asked_for_again(cli: Cli) -> None:
+    cli.env["SCRUBJAY_TOKEN"] = _SECRET
     with _answering() as (url, server):
         server.hangs_up = 1
-        assert "no server answers" in jay.error("--server", url, "mark", "far", "label", code=1)
+        assert "no server answers" in cli.error("--server", url, "mark", "far", "label", code=1)
         assert len(server.asked) == 1
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import threading
@@ -18,10 +17,11 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from cli.conftest import Jay
 from scrubjay.server.guard import LOCAL
 from scrubjay.tape.record import Json
-from server.up import Up, open_up
+from tests.support.cli import Cli, open_cli
+from tests.support.conditions import DEADLINE_S
+from tests.support.up_process import UpProcess, open_up_process
 
 _NAMES = ("ann", "bob", "cid")
 
@@ -29,17 +29,17 @@ _NAMES = ("ann", "bob", "cid")
 class Fleet:
     """A server with three pods, and what their agents do by tools."""
 
-    def __init__(self, up: Up) -> None:
-        self.jay, self.up = up.jay, up
+    def __init__(self, up: UpProcess) -> None:
+        self.cli, self.up = up.cli, up
         self._tokens: dict[str, str] = {}
 
     def ask(self, *words: str) -> Any:
         """What a command says with --json."""
-        return json.loads(self.jay(*words, "--json").stdout)
+        return json.loads(self.cli(*words, "--json").stdout)
 
     def lines(self, *words: str) -> list[str]:
         """What a command says to people, on stdout."""
-        return self.jay(*words).stdout.decode().splitlines()
+        return self.cli(*words).stdout.decode().splitlines()
 
     def call(self, caller: str, tool: str, **arguments: object) -> Json:
         """Let the agent of a pod call a tool."""
@@ -50,7 +50,7 @@ class Fleet:
             "Accept": "application/json, text/event-stream",
         }
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-        answer = httpx.post(f"{self.up.url}/mcp", json=call, headers=headers, timeout=30).text
+        answer = httpx.post(f"{self.up.url}/mcp", json=call, headers=headers, timeout=DEADLINE_S, verify=False).text
         told = [line.removeprefix("data:") for line in answer.splitlines() if line.startswith(("data:", "{"))]
         result = cast(Json, json.loads(told[-1])["result"])
         assert not result.get("isError"), result
@@ -62,12 +62,12 @@ class Fleet:
 
     def deadlocks(self, count: int) -> list[Json]:
         """The circles, when there are so many."""
-        return cast("list[Json]", self.jay.wait_for(lambda: _exactly(self.ask("waits")["deadlocks"], count)))[:count]
+        return cast("list[Json]", self.cli.wait_for(lambda: _exactly(self.ask("waits")["deadlocks"], count)))[:count]
 
     def part(self) -> None:
         """Leave nothing between the pods."""
-        transport = httpx.HTTPTransport(uds=str(self.jay.data / "server.sock"))
-        with httpx.Client(transport=transport, base_url="http://localhost/api/v1", timeout=30) as api:
+        transport = httpx.HTTPTransport(uds=str(self.cli.data / "server.sock"), verify=False)
+        with httpx.Client(transport=transport, base_url="http://localhost/api/v1", timeout=DEADLINE_S) as api:
             for binding in api.get("/bindings").json():
                 api.post(f"/bindings/{binding['id']}/unbind").raise_for_status()
             for channel in api.get("/channels").json():
@@ -91,16 +91,12 @@ def whole_fleet(tmp_path_factory: pytest.TempPathFactory) -> Generator[Fleet]:
 
 @contextmanager
 def _open_fleet(folder: Path) -> Generator[Fleet]:
-    (folder / "work").mkdir()
-    jay = Jay(folder / "data", folder / "work")
-    with open_up(jay) as up:
+    with open_cli(folder) as cli, open_up_process(cli) as up:
         for name in _NAMES:
-            jay("run", "-d", "--name", name, "--", "cat")
+            cli("run", "-d", "--name", name, "--", "cat")
         fleet = Fleet(up)
-        jay.wait_for(lambda: {pod["name"] for pod in fleet.ask("ps")} == set(_NAMES))
+        cli.wait_for(lambda: {pod["name"] for pod in fleet.ask("ps")} == set(_NAMES))
         yield fleet
-        for name in _NAMES:
-            jay("stop", name, "--grace", "0")
 
 
 @pytest.fixture
@@ -113,8 +109,8 @@ def fleet(whole_fleet: Fleet) -> Generator[Fleet]:
 
 
 def test_a_binding_is_asked_for_seen_answered_and_ended_by_its_pods(fleet: Fleet) -> None:
-    jay = fleet.jay
-    asked = jay("bind", "ann", "bob", "--scope", "terminal:read", "--reason", "to \x1b[31mreview")
+    cli = fleet.cli
+    asked = cli("bind", "ann", "bob", "--scope", "terminal:read", "--reason", "to \x1b[31mreview")
     binding = asked.stdout.decode().strip()
     assert re.fullmatch(r"[a-z2-7]{26}", binding)
     assert asked.stderr == b"scrubjay: ann on bob: terminal:read pending\n"
@@ -122,13 +118,13 @@ def test_a_binding_is_asked_for_seen_answered_and_ended_by_its_pods(fleet: Fleet
     assert headings.split() == ["ID", "POD", "ON", "STATE", "GRANTED", "PENDING", "SINCE", "REASON"]
     assert re.fullmatch(rf"{binding[:8]}  ann  bob  pending  -        terminal:read  \d+s     to \?\[31mreview", row)
 
-    assert jay("accept", "ann", "bob").stderr == b"scrubjay: ann on bob: has terminal:read\n"
+    assert cli("accept", "ann", "bob").stderr == b"scrubjay: ann on bob: has terminal:read\n"
     more = fleet.ask("bind", "ann", "bob", "--scope", "terminal:write", "--scope", "terminal:read")
     assert (more["id"], more["granted"], more["pending"]) == (binding, ["terminal:read"], ["terminal:write"])
     assert fleet.ask("reject", binding[:8], "--reason", "not that")["answer"] == "not that"
-    assert jay("unbind", "ann", "bob").stderr == b"scrubjay: ann on bob: inactive\n"
+    assert cli("unbind", "ann", "bob").stderr == b"scrubjay: ann on bob: inactive\n"
 
-    assert b"there are no bindings" in jay("bindings").stderr
+    assert b"there are no bindings" in cli("bindings").stderr
     assert fleet.ask("bindings") == []
     assert [one["state"] for one in fleet.ask("bindings", "ann", "--all")] == ["inactive"]
     assert fleet.ask("bindings", "cid", "--all") == []
@@ -138,11 +134,11 @@ def test_a_person_grants_at_once_in_part_and_looks_at_how_it_was(fleet: Fleet) -
     before = str(time.time_ns() // 1000)
     bound = fleet.ask("bind", "bob", "cid", "--scope", "terminal:read", "--accept")
     assert (bound["state"], bound["granted"]) == ("active", ["terminal:read"])
-    fleet.jay("bind", "cid", "bob", "--scope", "terminal:read", "--scope", "terminal:write")
+    fleet.cli("bind", "cid", "bob", "--scope", "terminal:read", "--scope", "terminal:write")
     some = fleet.ask("accept", "cid", "bob", "--scope", "terminal:write")
     assert (some["granted"], some["pending"]) == (["terminal:write"], [])
     then = str(time.time_ns() // 1000)
-    fleet.jay("unbind", "bob", "cid", "--reason", "done")
+    fleet.cli("unbind", "bob", "cid", "--reason", "done")
 
     assert [(one["initiator"], one["target"]) for one in fleet.ask("bindings", "--at", then)] == [
         ("bob", "cid"),
@@ -156,12 +152,12 @@ def test_a_person_grants_at_once_in_part_and_looks_at_how_it_was(fleet: Fleet) -
 
 
 def test_a_channel_is_made_spoken_in_and_read(fleet: Fleet) -> None:
-    jay = fleet.jay
-    made = jay("channel", "create", "build", "--purpose", "what is built", "--member", "ann", "--member", "bob")
+    cli = fleet.cli
+    made = cli("channel", "create", "build", "--purpose", "what is built", "--member", "ann", "--member", "bob")
     assert made.stderr == b"scrubjay: channel build is there, with ann, bob\n"
-    assert jay("channel", "post", "build", "is it done, @bob?", "--ask").stdout == b"build#1\n"
+    assert cli("channel", "post", "build", "is it done, @bob?", "--ask").stdout == b"build#1\n"
     hostile = b"no\n\tindented \x1b]0;owned\x07\x1b[2J\xe2\x80\xae\xff\n"
-    assert jay("channel", "post", "build", "-", "--mention", "cid", "--reply-to", "1", stdin=hostile).stdout == (
+    assert cli("channel", "post", "build", "-", "--mention", "cid", "--reply-to", "1", stdin=hostile).stdout == (
         b"build#2\n"
     )
 
@@ -175,38 +171,38 @@ def test_a_channel_is_made_spoken_in_and_read(fleet: Fleet) -> None:
     assert re.fullmatch(r"build  open  ann, bob, cid  2         \d+s    what is built", row)
     assert [one["seq"] for one in fleet.ask("channel", "read", "build", "--after", "1")["messages"]] == [2]
     assert [one["seq"] for one in fleet.ask("channel", "read", "#build", "--limit", "1")["messages"]] == [2]
-    assert b"nothing was said there after message 2" in jay("channel", "read", "build", "--after", "2").stderr
+    assert b"nothing was said there after message 2" in cli("channel", "read", "build", "--after", "2").stderr
 
 
 def test_pods_join_and_leave_and_an_archived_channel_is_read_as_it_was(fleet: Fleet) -> None:
-    jay = fleet.jay
+    cli = fleet.cli
     before = str(time.time_ns() // 1000)
     assert fleet.ask("channel", "create", "quiet", "--private")["kind"] == "private"
-    assert jay("channel", "join", "quiet", "ann").stderr == b"scrubjay: in channel quiet are ann\n"
+    assert cli("channel", "join", "quiet", "ann").stderr == b"scrubjay: in channel quiet are ann\n"
     assert fleet.ask("channel", "join", "quiet", "bob")["members"] == ["ann", "bob"]
-    assert jay("channel", "leave", "quiet", "ann").stderr == b"scrubjay: ann is not in channel quiet\n"
+    assert cli("channel", "leave", "quiet", "ann").stderr == b"scrubjay: ann is not in channel quiet\n"
     said = fleet.ask("channel", "post", "quiet", "a word")
     assert (said["id"], said["author"], said["author_kind"]) == ("quiet#1", LOCAL.name, "person")
     then = str(time.time_ns() // 1000)
 
-    assert jay("channel", "archive", "quiet").stderr == b"scrubjay: channel quiet is archived\n"
+    assert cli("channel", "archive", "quiet").stderr == b"scrubjay: channel quiet is archived\n"
 
     assert fleet.ask("channel", "list") == []
     assert [(one["name"], one["members"]) for one in fleet.ask("channel", "list", "--at", then)] == [("quiet", ["bob"])]
     assert fleet.ask("channel", "list", "--at", before) == []
     assert fleet.lines("channel", "read", "quiet", "--at", then)[1:] == ["    a word"]
-    assert "there is no channel 'quiet'" in jay.error("channel", "read", "quiet", code=1)
+    assert "there is no channel 'quiet'" in cli.error("channel", "read", "quiet", code=1)
 
 
 class _Follower:
     """``channel read -f``, as it prints."""
 
-    def __init__(self, jay: Jay, *words: str) -> None:
+    def __init__(self, cli: Cli, *words: str) -> None:
         self.lines: list[str] = []
         self.process = subprocess.Popen(
-            [*jay.argv, "channel", "read", *words],
-            cwd=jay.work,
-            env={**jay.env, "PYTHONUNBUFFERED": "1"},
+            [*cli.argv, "channel", "read", *words],
+            cwd=cli.work,
+            env={**cli.env, "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -222,8 +218,8 @@ class _Follower:
         """Let it end, by a signal if given; how it did, and what it said on stderr."""
         if number is not None:
             self.process.send_signal(number)
-        code = self.process.wait(20)
-        self._reading.join(20)
+        code = self.process.wait(DEADLINE_S)
+        self._reading.join(DEADLINE_S)
         assert self.process.stderr is not None
         told = self.process.stderr.read()
         for stream in (self.process.stdout, self.process.stderr):
@@ -237,20 +233,20 @@ class _Follower:
     def __exit__(self, *_: object) -> None:
         with suppress(ProcessLookupError):
             self.process.kill()
-        self.process.wait(20)
+        self.process.wait(DEADLINE_S)
 
 
 def test_a_channel_is_followed_until_it_is_archived(fleet: Fleet) -> None:
-    jay = fleet.jay
-    jay("channel", "create", "live")
+    cli = fleet.cli
+    cli("channel", "create", "live")
     for text in ("one", "two", "three"):
-        jay("channel", "post", "live", text)
-    with _Follower(jay, "live", "-f", "--limit", "2") as following:
-        jay.wait_for(lambda: len(following.lines) == 4)
-        jay("channel", "post", "live", "four")
-        jay.wait_for(lambda: following.lines[-1] == "    four")
-        jay("channel", "post", "live", "five")
-        jay("channel", "archive", "live")
+        cli("channel", "post", "live", text)
+    with _Follower(cli, "live", "-f", "--limit", "2") as following:
+        cli.wait_for(lambda: len(following.lines) == 4)
+        cli("channel", "post", "live", "four")
+        cli.wait_for(lambda: following.lines[-1] == "    four")
+        cli("channel", "post", "live", "five")
+        cli("channel", "archive", "live")
         code, told = following.end()
 
     assert [line.strip() for line in following.lines[1::2]] == ["two", "three", "four", "five"]
@@ -258,10 +254,10 @@ def test_a_channel_is_followed_until_it_is_archived(fleet: Fleet) -> None:
 
 
 def test_ctrl_c_ends_following_without_a_word(fleet: Fleet) -> None:
-    fleet.jay("channel", "create", "live")
-    with _Follower(fleet.jay, "live", "-f", "--json", "--after", "0") as following:
-        fleet.jay("channel", "post", "live", "heard")
-        fleet.jay.wait_for(lambda: following.lines)
+    fleet.cli("channel", "create", "live")
+    with _Follower(fleet.cli, "live", "-f", "--json", "--after", "0") as following:
+        fleet.cli("channel", "post", "live", "heard")
+        fleet.cli.wait_for(lambda: following.lines)
         code, told = following.end(signal.SIGINT)
 
     assert (code, told.strip()) == (130, "")
@@ -270,27 +266,26 @@ def test_ctrl_c_ends_following_without_a_word(fleet: Fleet) -> None:
 
 
 @contextmanager
-def _up_until_killed(jay: Jay) -> Generator[Up]:
-    with pytest.raises(AssertionError), open_up(jay) as up:  # which is not how it wants to end
+def _up_until_killed(cli: Cli) -> Generator[UpProcess]:
+    with pytest.raises(AssertionError), open_up_process(cli) as up:  # which is not how it wants to end
         yield up
 
 
 def test_nothing_is_missed_or_doubled_when_the_server_is_killed_and_started_again(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    jay = Jay(tmp_path / "data", tmp_path / "work")
-    with open_up(jay):
-        jay("channel", "create", "live")
+    cli = Cli(tmp_path / "data", tmp_path / "work")
     with ExitStack() as ups:
-        up = ups.enter_context(_up_until_killed(jay))
-        with _Follower(jay, "live", "-f", "--json") as following:
-            jay("channel", "post", "live", "before")
-            jay.wait_for(lambda: following.lines)
+        up = ups.enter_context(_up_until_killed(cli))
+        cli("channel", "create", "live")
+        with _Follower(cli, "live", "-f", "--json") as following:
+            cli("channel", "post", "live", "before")
+            cli.wait_for(lambda: following.lines)
             os.kill(up.pid, signal.SIGKILL)
             ups.close()
-            ups.enter_context(open_up(jay))
+            ups.enter_context(open_up_process(cli))
             for number in range(3):
-                jay("channel", "post", "live", f"after {number}")
-            jay.wait_for(lambda: len(following.lines) >= 4)
+                cli("channel", "post", "live", f"after {number}")
+            cli.wait_for(lambda: len(following.lines) >= 4)
             following.end(signal.SIGINT)
 
     messages = [json.loads(line) for line in following.lines]
@@ -299,15 +294,15 @@ def test_nothing_is_missed_or_doubled_when_the_server_is_killed_and_started_agai
 
 
 def test_a_follower_whose_token_is_revoked_is_told_so(fleet: Fleet) -> None:
-    jay = fleet.jay
-    jay("channel", "create", "live")
+    cli = fleet.cli
+    cli("channel", "create", "live")
     token = fleet.ask("token", "create", "--role", "viewer")
-    elsewhere = Jay(jay.data, jay.work)
-    elsewhere.env = {**jay.env, "SCRUBJAY_SERVER": fleet.up.url, "SCRUBJAY_TOKEN": str(token["token"])}
+    elsewhere = Cli(cli.data, cli.work)
+    elsewhere.env = {**cli.env, "SCRUBJAY_SERVER": fleet.up.url, "SCRUBJAY_TOKEN": str(token["token"])}
     with _Follower(elsewhere, "live", "-f") as following:
-        jay("channel", "post", "live", "from here")
-        jay.wait_for(lambda: following.lines)
-        jay("token", "revoke", str(token["id"]))
+        cli("channel", "post", "live", "from here")
+        cli.wait_for(lambda: following.lines)
+        cli("token", "revoke", str(token["id"]))
         code, told = following.end()
 
     assert code == 1
@@ -315,9 +310,9 @@ def test_a_follower_whose_token_is_revoked_is_told_so(fleet: Fleet) -> None:
 
 
 def test_somebody_elsewhere_who_may_only_look_does_so(fleet: Fleet) -> None:
-    fleet.jay("bind", "ann", "bob", "--scope", "terminal:read")
-    elsewhere = Jay(fleet.jay.data, fleet.jay.work)
-    elsewhere.env = {**fleet.jay.env, "SCRUBJAY_SERVER": fleet.up.url}
+    fleet.cli("bind", "ann", "bob", "--scope", "terminal:read")
+    elsewhere = Cli(fleet.cli.data, fleet.cli.work)
+    elsewhere.env = {**fleet.cli.env, "SCRUBJAY_SERVER": fleet.up.url}
     elsewhere.env["SCRUBJAY_TOKEN"] = str(fleet.ask("token", "create", "--role", "viewer", "--name", "vic")["token"])
 
     _, seen, _ = elsewhere("why", "ann").stdout.decode().splitlines()
@@ -329,8 +324,8 @@ def test_somebody_elsewhere_who_may_only_look_does_so(fleet: Fleet) -> None:
 
 
 def test_what_is_told_to_a_pod_is_in_its_inbox_until_it_takes_note(fleet: Fleet) -> None:
-    jay = fleet.jay
-    first = jay("tell", "cid", "look at the tests").stdout.decode().strip()
+    cli = fleet.cli
+    first = cli("tell", "cid", "look at the tests").stdout.decode().strip()
     second = fleet.ask("tell", "cid", "are they done", "--ask")
     assert re.fullmatch(r"@cid#\d+", first)
     assert (second["asks"], second["mentions"]) == (True, ["cid"])
@@ -345,7 +340,7 @@ def test_what_is_told_to_a_pod_is_in_its_inbox_until_it_takes_note(fleet: Fleet)
     assert fleet.lines("inbox", "cid")[-4].endswith("(read)")
     fleet.call("cid", "acknowledge", messages=[message["id"] for message in told])
 
-    assert b"there is nothing for cid" in jay("inbox", "cid").stderr
+    assert b"there is nothing for cid" in cli("inbox", "cid").stderr
     assert [one["state"] for one in fleet.ask("inbox", "cid", "--all")["messages"]][-2:] == ["acknowledged"] * 2
 
 
@@ -353,8 +348,8 @@ def test_what_is_told_to_a_pod_is_in_its_inbox_until_it_takes_note(fleet: Fleet)
 
 
 def test_a_wait_is_seen_explained_and_cancelled(fleet: Fleet) -> None:
-    jay = fleet.jay
-    jay("channel", "create", "team", *_members())
+    cli = fleet.cli
+    cli("channel", "create", "team", *_members())
     before = str(time.time_ns() // 1000)
     wait = fleet.wait("ann", pod="bob", artifact="schema", reason="needs\nthe \x1b[31mschema", deadline=3600)
     fleet.wait("bob", artifact="facts")
@@ -379,11 +374,11 @@ def test_a_wait_is_seen_explained_and_cancelled(fleet: Fleet) -> None:
     assert other.startswith("bob waits for artifact facts since ")
     assert end == "nobody is known to provide artifact facts"
     shown = seen.removeprefix("  see it: scrubjay replay ").split()
-    jay("screen", *shown)
+    cli("screen", *shown)
     assert fleet.lines("why", "cid")[-1] == "whoever says something in #team ends it"
 
     assert f"ann's wait for artifact schema of bob is cancelled: {LOCAL.name} cancelled it".encode() in (
-        jay("waits", "--cancel", wait[:8]).stderr
+        cli("waits", "--cancel", wait[:8]).stderr
     )
     assert [one["waiter"] for one in fleet.ask("waits")["waits"]] == ["bob", "cid"]
     assert [one["waiter"] for one in fleet.ask("waits", "--at", then)["waits"]] == ["ann", "bob", "cid"]
@@ -398,7 +393,7 @@ def _members() -> list[str]:
 
 
 def test_whoever_holds_a_pod_up_is_named_with_what_it_does(fleet: Fleet) -> None:
-    fleet.jay("bind", "ann", "bob", "--scope", "terminal:read", "--reason", "to review")
+    fleet.cli("bind", "ann", "bob", "--scope", "terminal:read", "--reason", "to review")
 
     step, seen, end = fleet.lines("why", "ann")
 
@@ -412,15 +407,16 @@ def test_whoever_holds_a_pod_up_is_named_with_what_it_does(fleet: Fleet) -> None
 
 
 def test_a_pod_at_a_prompt_waits_for_you(fleet: Fleet) -> None:
-    fleet.jay("run", "-d", "--name", "asker", "--", "sh", "-c", r"printf 'Delete everything? [y/N] '; read answer")
+    fleet.cli("run", "-d", "--name", "asker", "--", "sh", "-c", r"printf 'Delete everything? [y/N] '; read answer")
+    fleet.cli.wait_for(lambda: "asker" in {session["name"] for session in fleet.ask("sessions")})
 
-    end = fleet.jay.wait_for(lambda: _last_if(fleet.lines("why", "asker"), "you hold it up"))
+    end = fleet.cli.wait_for(lambda: _last_if(fleet.lines("why", "asker"), "you hold it up"))
 
     assert end == "you hold it up"
     row = next(line for line in fleet.lines("waits") if "  asker " in line)
     assert re.search(r"  asker +you +.*prompt", row)
-    fleet.jay("send", "asker", "n", "--enter")
-    fleet.jay.wait_until_ended("asker")
+    fleet.cli("send", "asker", "n", "--enter")
+    fleet.cli.wait_until_ended("asker")
 
 
 def _last_if(lines: list[str], wanted: str) -> str | None:
@@ -428,8 +424,8 @@ def _last_if(lines: list[str], wanted: str) -> str | None:
 
 
 def test_a_circle_is_named_in_order_and_cut(fleet: Fleet) -> None:
-    jay = fleet.jay
-    jay("channel", "create", "team", *_members())
+    cli = fleet.cli
+    cli("channel", "create", "team", *_members())
     for waiter, on in (("ann", "bob"), ("bob", "cid"), ("cid", "ann")):
         fleet.wait(waiter, pod=on, artifact=f"of-{on}")
     [deadlock] = fleet.deadlocks(1)
@@ -450,12 +446,12 @@ def test_a_circle_is_named_in_order_and_cut(fleet: Fleet) -> None:
         "it costs least to cut cid's wait for artifact of-ann of ann: scrubjay why bob --cut"
     )
 
-    cut = jay("why", "bob", "--cut")
+    cut = cli("why", "bob", "--cut")
 
     assert cut.stdout == b""
     assert "is cut by cancelling cid's wait for artifact of-ann of ann" in cut.stderr.decode()
     assert fleet.deadlocks(0) == []
-    assert "held up by no circle; 'scrubjay waits --cancel ID'" in jay.error("why", "bob", "--cut", code=1)
+    assert "held up by no circle; 'scrubjay waits --cancel ID'" in cli.error("why", "bob", "--cut", code=1)
     inbox = fleet.ask("inbox", "cid")["messages"]
     assert f"Your wait for ann is cancelled: {LOCAL.name} cancelled it" in inbox[-1]["text"]
 
@@ -464,19 +460,19 @@ def test_a_circle_is_named_in_order_and_cut(fleet: Fleet) -> None:
 
 
 def test_a_handoff_is_offered_listed_taken_and_declined(fleet: Fleet) -> None:
-    jay = fleet.jay
+    cli = fleet.cli
     fleet.wait("ann", artifact="report")
-    offered = jay("handoff", "offer", "it is done", "--artifact", "report", "--file", "report.md", "--commit", "abc")
+    offered = cli("handoff", "offer", "it is done", "--artifact", "report", "--file", "report.md", "--commit", "abc")
     assert offered.stderr == b"scrubjay: ann waited for it and can go on\n"
     assert fleet.ask("waits")["waits"] == []
-    assert b"nothing is offered" in jay("handoff", "list").stderr
+    assert b"nothing is offered" in cli("handoff", "list").stderr
 
-    to_bob = jay("handoff", "offer", "-", "--to", "bob", stdin=b"two\nlines\n").stdout.decode().strip()
+    to_bob = cli("handoff", "offer", "-", "--to", "bob", stdin=b"two\nlines\n").stdout.decode().strip()
     headings, row = fleet.lines("handoff", "list")
     assert re.split(r"  +", headings) == ["ID", "FROM", "FOR", "STATE", "TAKEN BY", "AGE", "NOTE"]
     assert re.fullmatch(rf"{to_bob[:8]}  {LOCAL.name}  bob  offered  - +\d+s   two lines", row)
     then = str(time.time_ns() // 1000)
-    assert jay("handoff", "accept", to_bob[:8]).stderr.decode() == (
+    assert cli("handoff", "accept", to_bob[:8]).stderr.decode() == (
         f"scrubjay: handoff {to_bob[:8]} of {LOCAL.name} is accepted by bob\n"
     )
     mine = fleet.ask("handoff", "offer", "never mind", "--to", "cid", "--artifact", "key")
@@ -497,52 +493,51 @@ def test_a_handoff_is_offered_listed_taken_and_declined(fleet: Fleet) -> None:
 # What is wrong.
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        ("bind ann nobody --scope terminal:read", 1, "there is no pod 'nobody'"),
-        ("bind ann bob --scope terminal:fly", 2, "'terminal:fly' is not one of"),
-        ("bind ann bob --scope terminal:read --reason ' '", 2, "the reason says nothing"),
-        ("bindings nobody", 1, "there is no pod 'nobody'"),
-        ("bindings --at nonsense", 2, "'nonsense' is not a time; times are like 2h (ago)"),
-        ("waits --at 50%", 2, "'50%' is not a time; times are like 2h (ago)"),
-        ("accept ann bob", 1, "ann has no binding on bob; 'scrubjay bindings' lists them"),
-        ("accept", 2, "Missing argument"),
-        ("unbind cid ann", 1, "cid has no binding on ann"),
-        ("channel create 'Not A Name'", 2, "cannot be a channel's name"),
-        ("channel post nowhere hello", 1, "there is no channel 'nowhere'"),
-        ("channel post nowhere ''", 2, "the message says nothing"),
-        ("channel post nowhere hello --reply-to 0", 2, "0 is not in the range"),
-        ("channel read nowhere -f", 1, "there is no channel 'nowhere'"),
-        ("channel read nowhere -f --at 1h", 2, "the past is not followed"),
-        ("channel read nowhere --at 50%", 2, "'50%' is not a time"),
-        ("tell nobody hello", 1, "there is no pod 'nobody'"),
-        ("tell ann ''", 2, "the message says nothing"),
-        ("waits --cancel zzzz", 1, "there is no wait 'zzzz'"),
-        ("waits --cancel zzzz --at 1h", 2, "what was is not changed"),
-        ("why nobody", 1, "there is no pod 'nobody'"),
-        ("why ann --cut --at 1h", 2, "what was is not changed"),
-        ("why ann --at 1990-01-01", 1, "there is no pod 'ann'"),
-        ("handoff offer x", 2, "say whom it is for"),
-        ("handoff offer '' --to ann", 2, "the note says nothing"),
-        ("handoff offer x --artifact ' '", 2, "the artifact's key says nothing"),
-        ("handoff accept zzzz", 1, "there is no handoff 'zzzz'"),
-    ],
+_WRONG = (
+    ("bind ann nobody --scope terminal:read", 1, "there is no pod 'nobody'"),
+    ("bind ann bob --scope terminal:fly", 2, "'terminal:fly' is not one of"),
+    ("bind ann bob --scope terminal:read --reason ' '", 2, "the reason says nothing"),
+    ("bindings nobody", 1, "there is no pod 'nobody'"),
+    ("bindings --at nonsense", 2, "'nonsense' is not a time; times are like 2h (ago)"),
+    ("waits --at 50%", 2, "'50%' is not a time; times are like 2h (ago)"),
+    ("accept ann bob", 1, "ann has no binding on bob; 'scrubjay bindings' lists them"),
+    ("accept", 2, "Missing argument"),
+    ("unbind cid ann", 1, "cid has no binding on ann"),
+    ("channel create 'Not A Name'", 2, "cannot be a channel's name"),
+    ("channel post nowhere hello", 1, "there is no channel 'nowhere'"),
+    ("channel post nowhere ''", 2, "the message says nothing"),
+    ("channel post nowhere hello --reply-to 0", 2, "0 is not in the range"),
+    ("channel read nowhere -f", 1, "there is no channel 'nowhere'"),
+    ("channel read nowhere -f --at 1h", 2, "the past is not followed"),
+    ("channel read nowhere --at 50%", 2, "'50%' is not a time"),
+    ("tell nobody hello", 1, "there is no pod 'nobody'"),
+    ("tell ann ''", 2, "the message says nothing"),
+    ("waits --cancel zzzz", 1, "there is no wait 'zzzz'"),
+    ("waits --cancel zzzz --at 1h", 2, "what was is not changed"),
+    ("why nobody", 1, "there is no pod 'nobody'"),
+    ("why ann --cut --at 1h", 2, "what was is not changed"),
+    ("why ann --at 1990-01-01", 1, "there is no pod 'ann'"),
+    ("handoff offer x", 2, "say whom it is for"),
+    ("handoff offer '' --to ann", 2, "the note says nothing"),
+    ("handoff offer x --artifact ' '", 2, "the artifact's key says nothing"),
+    ("handoff accept zzzz", 1, "there is no handoff 'zzzz'"),
 )
-def test_what_people_get_wrong_is_answered_in_one_line(whole_fleet: Fleet, words: str, code: int, said: str) -> None:
-    assert said in whole_fleet.jay.error(*shlex.split(words), code=code)
+
+
+def test_what_people_get_wrong_is_answered_in_one_line(whole_fleet: Fleet) -> None:
+    assert whole_fleet.cli.unlike(_WRONG) == []
 
 
 def test_a_text_that_is_too_long_is_refused_and_one_that_fits_is_not(fleet: Fleet) -> None:
-    jay = fleet.jay
-    jay("channel", "create", "long")
+    cli = fleet.cli
+    cli("channel", "create", "long")
 
-    assert b"20001 characters" in jay("channel", "post", "long", "-", stdin=b"x" * 20_001, code=2).stderr
-    assert jay("channel", "post", "long", "-", stdin=b"x" * 20_000).stdout == b"long#1\n"
+    assert b"20001 characters" in cli("channel", "post", "long", "-", stdin=b"x" * 20_001, code=2).stderr
+    assert cli("channel", "post", "long", "-", stdin=b"x" * 20_000).stdout == b"long#1\n"
 
 
 def test_what_is_to_come_is_as_it_is_now(fleet: Fleet) -> None:
-    fleet.jay("bind", "ann", "bob", "--scope", "terminal:read")
+    fleet.cli("bind", "ann", "bob", "--scope", "terminal:read")
 
     [binding] = fleet.ask("bindings", "--at", "2200-01-01T00:00")
 
@@ -550,6 +545,6 @@ def test_what_is_to_come_is_as_it_is_now(fleet: Fleet) -> None:
     assert fleet.ask("waits", "--at", "2200-01-01")["waits"][0]["starving"] is False
 
 
-def test_without_a_server_it_is_said_what_to_start(jay: Jay) -> None:
+def test_without_a_server_it_is_said_what_to_start(cli: Cli) -> None:
     for words in (("waits",), ("why", "ann"), ("channel", "read", "x", "-f"), ("bindings",)):
-        assert "start one with 'scrubjay up'" in jay.error(*words, code=1)
+        assert "start one with 'scrubjay up'" in cli.error(*words, code=1)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from cli.conftest import Jay
-from inbox import SECRET, Inbox, open_inbox
+from tests.support.cli import Cli
+from tests.support.notification_inbox import SECRET, Inbox, open_inbox
+from tests.support.up_process import UpProcess
 
 
 @pytest.fixture
@@ -21,36 +21,21 @@ def inbox() -> Generator[Inbox]:
         yield opened
 
 
-@contextmanager
-def _server(jay: Jay) -> Generator[None]:
-    """A server of the data directory."""
-    with subprocess.Popen(
-        [*jay.argv, "up", "--port", "0"], cwd=jay.work, env=jay.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as server:
-        assert server.stdout is not None
-        try:
-            assert b"/login" in server.stdout.readline()
-            yield
-        finally:
-            server.terminate()
-            server.wait(20)
-
-
-def test_a_test_message_goes_to_every_place_and_each_answer_is_said(jay: Jay, inbox: Inbox) -> None:
+def test_a_test_message_goes_to_every_place_and_each_answer_is_said(cli: Cli, inbox: Inbox) -> None:
     with open_inbox() as other:
-        jay.env["SCRUBJAY_NOTIFY"] = f"{inbox.url} {other.url}"
-        done = jay("notify", "test")
+        cli.env["SCRUBJAY_NOTIFY"] = f"{inbox.url} {other.url}"
+        done = cli("notify", "test")
 
         assert done.stdout.decode() == "1  json://…  sent\n2  json://…  sent\n"
         assert inbox.titles() == other.titles() == ["Scrubjay says hello"]
 
 
-def test_a_place_that_does_not_take_it_is_told_apart_without_its_url(jay: Jay, inbox: Inbox) -> None:
+def test_a_place_that_does_not_take_it_is_told_apart_without_its_url(cli: Cli, inbox: Inbox) -> None:
     with open_inbox() as broken:
         broken.refuse = 10
-        jay.env["SCRUBJAY_NOTIFY"] = f"{inbox.url} {broken.url} nosuch://{SECRET}"
-        done = jay("notify", "test", code=1)
-        rows = json.loads(jay("notify", "test", "--json", code=1).stdout)
+        cli.env["SCRUBJAY_NOTIFY"] = f"{inbox.url} {broken.url} nosuch://{SECRET}"
+        done = cli("notify", "test", code=1)
+        rows = json.loads(cli("notify", "test", "--json", code=1).stdout)
 
     assert [row["sent"] for row in rows] == [True, False, False]
     assert "503" in rows[1]["error"]
@@ -59,61 +44,66 @@ def test_a_place_that_does_not_take_it_is_told_apart_without_its_url(jay: Jay, i
     assert done.stderr == b""
 
 
-def test_a_url_can_be_tried_before_it_is_set_up(jay: Jay, inbox: Inbox) -> None:
-    assert jay("notify", "test", "--url", inbox.url).stdout.decode() == "1  json://…  sent\n"
+def test_a_url_can_be_tried_before_it_is_set_up(cli: Cli, inbox: Inbox) -> None:
+    assert cli("notify", "test", "--url", inbox.url).stdout.decode() == "1  json://…  sent\n"
 
 
-def test_with_nobody_to_notify_it_says_how_to_set_somebody_up(jay: Jay) -> None:
-    assert "there is nobody to notify; set notify_urls" in jay.error("notify", "test", code=2)
-    assert b"there is nobody to notify" in jay("notify", "list").stderr
+def test_with_nobody_to_notify_it_says_how_to_set_somebody_up(cli: Cli) -> None:
+    assert "there is nobody to notify; set notify_urls" in cli.error("notify", "test", code=2)
+    assert b"there is nobody to notify" in cli("notify", "list").stderr
 
 
-def test_places_are_listed_by_their_service_alone(jay: Jay, inbox: Inbox) -> None:
-    jay.env |= {"SCRUBJAY_NOTIFY": inbox.url, "SCRUBJAY_NOTIFY_ON": "failed needs_you"}
-    done = jay("notify", "list")
+def test_places_are_listed_by_their_service_alone(cli: Cli, inbox: Inbox) -> None:
+    cli.env |= {"SCRUBJAY_NOTIFY": inbox.url, "SCRUBJAY_NOTIFY_ON": "failed needs_you"}
+    done = cli("notify", "list")
 
     assert done.stdout.decode() == "1  json://…  needs_you failed\n"
-    assert json.loads(jay("notify", "list", "--json").stdout) == {
+    assert json.loads(cli("notify", "list", "--json").stdout) == {
         "services": ["json://…"],
         "on": ["needs_you", "failed"],
         "muted": None,
     }
 
 
-def test_muting_needs_a_server_and_says_so(jay: Jay) -> None:
-    jay("run", "-d", "--name", "nap", "--", "sleep", "60")
+def test_muting_needs_a_server_and_says_so(cli: Cli) -> None:
+    cli("run", "-d", "--name", "nap", "--", "sleep", "60")
 
-    assert "start one with 'scrubjay up'" in jay.error("notify", "mute", "nap", code=1)
-
-
-def test_a_pod_is_muted_and_unmuted_by_the_server(jay: Jay) -> None:
-    jay("run", "-d", "--name", "nap", "--", "sleep", "60")
-    with _server(jay):
-        jay.wait_for(lambda: _is_known(jay, "nap"))
-        assert json.loads(jay("notify", "mute", "nap", "--json").stdout) == {"pod": "nap", "muted": True, "for_s": None}
-        assert b"again notifications of nap" in jay("notify", "unmute", "nap").stderr
-        assert "there is no pod 'nobody'" in jay.error("notify", "mute", "nobody", code=1)
+    assert "start one with 'scrubjay up'" in cli.error("notify", "mute", "nap", code=1)
 
 
-def test_a_pod_is_muted_for_a_while(jay: Jay) -> None:
-    jay("run", "-d", "--name", "nap", "--", "sleep", "60")
-    with _server(jay):
-        jay.wait_for(lambda: _is_known(jay, "nap"))
-        assert b"no more notifications of nap for 1h30m" in jay("notify", "mute", "nap", "--for", "1h30m").stderr
-        assert re.search(rb"^muted: nap for 1h(29|30)m", jay("notify", "list").stdout, re.MULTILINE)
-        (muted,) = json.loads(jay("notify", "list", "--json").stdout)["muted"]
-        assert abs(muted["until_us"] / 1e6 - time.time() - 5400) < 60
-        jay("notify", "mute", "nap", "--for", "1s")
-        jay.wait_for(lambda: json.loads(jay("notify", "list", "--json").stdout)["muted"] == [])
-        jay("notify", "mute", "nap")
-        assert json.loads(jay("notify", "list", "--json").stdout)["muted"] == [{"name": "nap", "until_us": None}]
+def _start(cli: Cli, name: str) -> None:
+    """Start a pod, and wait until the server knows it."""
+    cli("run", "-d", "--name", name, "--", "sleep", "60")
+    cli.wait_for(lambda: name in {session["name"] for session in cli.json("sessions")})
 
 
-@pytest.mark.parametrize("span", ["soon", "0", "-5m", "50%", "12:30", "@7", ""])
-def test_a_span_that_is_none_is_said_to_be(jay: Jay, span: str) -> None:
-    assert "is not a" in jay.error("notify", "mute", "nap", "--for", span, code=2)
+def test_a_pod_is_muted_and_unmuted_by_the_server(served: UpProcess) -> None:
+    cli = served.cli
+    _start(cli, "nap")
+
+    assert json.loads(cli("notify", "mute", "nap", "--json").stdout) == {"pod": "nap", "muted": True, "for_s": None}
+    assert b"again notifications of nap" in cli("notify", "unmute", "nap").stderr
+    assert "there is no pod 'nobody'" in cli.error("notify", "mute", "nobody", code=1)
 
 
-def _is_known(jay: Jay, name: str) -> bool:
-    asked = subprocess.run([*jay.argv, "notify", "unmute", name], env=jay.env, cwd=jay.work, capture_output=True)
-    return asked.returncode == 0
+def test_a_pod_is_muted_for_a_while(served: UpProcess) -> None:
+    cli = served.cli
+    _start(cli, "doze")
+
+    def muted() -> list[dict[str, Any]]:
+        return json.loads(cli("notify", "list", "--json").stdout)["muted"]
+
+    before = time.time()
+    assert b"no more notifications of doze for 1h30m" in cli("notify", "mute", "doze", "--for", "1h30m").stderr
+    assert re.search(rb"^muted: doze for 1h(2\d|30)m", cli("notify", "list").stdout, re.MULTILINE)
+    (told,) = muted()
+    assert before + 5400 <= told["until_us"] / 1e6 <= time.time() + 5400
+    cli("notify", "mute", "doze", "--for", "1s")
+    cli.wait_for(lambda: muted() == [])
+    cli("notify", "mute", "doze")
+    assert muted() == [{"name": "doze", "until_us": None}]
+
+
+def test_a_span_that_is_none_is_said_to_be(cli: Cli) -> None:
+    for span in ("soon", "0", "-5m", "50%", "12:30", "@7", ""):
+        assert "is not a" in cli.error("notify", "mute", "nap", "--for", span, code=2), span

@@ -9,167 +9,155 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from cli.conftest import Jay
-from scrubjay.cli.passes import WITHIN_S
-from server.up import Up, open_up
+from scrubjay.cli import passes
+from tests.support.cli import Cli
+from tests.support.conditions import DEADLINE_S
+from tests.support.up_process import UpProcess
 
+_MOMENT_S = passes.WITHIN_S
 _NAMES = ("JAY_MCP_TOKEN", "JAY_MCP_URL")
 
 
-@pytest.fixture
-def up(jay: Jay) -> Generator[Up]:
-    with open_up(jay) as up:
-        yield up
+# An option makes the start need a runner's code, which has a way of its own to give the pass.
+_WAYS = ((), ("--env", "MORE=1"))
 
 
-def _environment(jay: Jay, *options: str, name: str = "pod") -> dict[str, str]:
+def _environment(cli: Cli, name: str, *options: str) -> dict[str, str]:
     """What a pod finds that is started with these options."""
     script = f"env > {name}.new; mv {name}.new {name}; sleep 100"
-    jay("run", "-d", "--name", name, *options, "--", "sh", "-c", script)
-    return _read(jay, name)
+    cli("run", "-d", "--name", name, *options, "--", "sh", "-c", script)
+    return _read(cli, name)
 
 
-def _read(jay: Jay, name: str) -> dict[str, str]:
-    path = jay.work / name
-    jay.wait_for(path.exists)
+def _read(cli: Cli, name: str) -> dict[str, str]:
+    path = cli.work / name
+    cli.wait_for(path.exists)
     lines = path.read_text().splitlines()
     return {name: value for name, equals, value in (line.partition("=") for line in lines) if equals}
 
 
-def _tokens(jay: Jay) -> list[str]:
-    return [token["pod"] for token in json.loads(jay("token", "list", "--json").stdout)]
+def _tokens(cli: Cli) -> set[str]:
+    """The pods that have a token."""
+    return {token["pod"] for token in json.loads(cli("token", "list", "--json").stdout)}
 
 
-@pytest.mark.parametrize("options", [(), ("--env", "MORE=1")], ids=["plain", "with what needs a runner's code"])
-def test_a_pod_finds_the_address_and_a_token_of_its_own(jay: Jay, up: Up, options: tuple[str, ...]) -> None:
-    environ = _environment(jay, *options)
+@pytest.mark.parametrize("options", _WAYS, ids=["plain", "with what needs a runner's code"])
+def test_a_pod_finds_the_address_and_a_token_of_its_own(served: UpProcess, options: tuple[str, ...]) -> None:
+    name = f"finds-{len(options)}"
+    environ = _environment(served.cli, name, *options)
 
     header = {"Authorization": f"Bearer {environ['JAY_MCP_TOKEN']}"}
-    who = httpx.get(f"{up.url}/api/v1/me", headers=header).json()
+    who = httpx.get(f"{served.url}/api/v1/me", headers=header, timeout=DEADLINE_S).json()
 
-    assert environ["JAY_MCP_URL"] == f"{up.url}/mcp"
-    assert (who["role"], who["pod"]) == ("pod", jay.pods()["pod"]["id"])
-
-
-def test_a_pod_that_ends_takes_its_token_along(jay: Jay, up: Up) -> None:
-    _environment(jay)
-    assert _tokens(jay) == [jay.pods()["pod"]["id"]]
-
-    jay("stop", "pod", "--grace", "0")
-
-    jay.wait_for(lambda: _tokens(jay) == [])
+    assert environ["JAY_MCP_URL"] == f"{served.url}/mcp"
+    assert (who["role"], who["pod"]) == ("pod", served.cli.pods()[name]["id"])
 
 
-@pytest.mark.parametrize("options", [(), ("--env", "MORE=1")], ids=["plain", "with what needs a runner's code"])
-def test_a_start_that_fails_leaves_no_token(jay: Jay, up: Up, options: tuple[str, ...]) -> None:
-    jay.error("run", "-d", *options, "--", "there-is-no-such-program", code=1)
+def test_a_pod_that_ends_takes_its_token_along(served: UpProcess) -> None:
+    cli = served.cli
+    _environment(cli, "ends")
+    pod = cli.pods()["ends"]["id"]
+    assert pod in _tokens(cli)
 
-    assert _tokens(jay) == []
+    cli("stop", "ends", "--grace", "0")
+
+    cli.wait_for(lambda: pod not in _tokens(cli))
 
 
-def test_a_pod_that_is_started_inside_a_pod_has_another_token(jay: Jay, up: Up) -> None:
-    outer, inner = _nested(jay)
+def test_a_start_that_fails_leaves_no_token(served: UpProcess) -> None:
+    before = _tokens(served.cli)
+
+    for options in _WAYS:
+        served.cli.error("run", "-d", *options, "--", "there-is-no-such-program", code=1)
+
+    assert _tokens(served.cli) <= before
+
+
+def test_a_pod_inside_a_pod_has_a_token_of_its_own_or_none_if_it_is_to_have_no_tools(served: UpProcess) -> None:
+    cli = served.cli
+    names = {"inner": (), "bare": ("--no-mcp",)}
+    scripts = {name: f"env > {name}.new; mv {name}.new {name}; sleep 100" for name in ("outer", *names)}
+    # Its data directory is not among what a program inherits.
+    start = [*cli.patient("scrubjay.cli.passes.WITHIN_S"), "--data", str(cli.data), "run", "-d"]
+    starts = [
+        shlex.join([*start, "--name", name, *options, "--", "sh", "-c", scripts[name]])
+        for name, options in names.items()
+    ]
+    cli("run", "-d", "--name", "outer", "--", "sh", "-c", "; ".join([*starts, scripts["outer"]]))
+    outer, inner, bare = (_read(cli, name) for name in ("outer", *names))
+    for name in ("inner", "bare", "outer"):  # or the outer one would end the others, meanwhile
+        cli("stop", name, "--grace", "0")
 
     assert outer["JAY_MCP_TOKEN"] != inner["JAY_MCP_TOKEN"]
+    assert not set(_NAMES) & set(bare)
 
 
-def test_a_pod_inside_a_pod_that_is_to_have_no_tools_does_not_inherit_any(jay: Jay, up: Up) -> None:
-    outer, inner = _nested(jay, "--no-mcp")
-
-    assert set(_NAMES) <= set(outer)
-    assert not set(_NAMES) & set(inner)
-
-
-def _nested(jay: Jay, *options: str) -> tuple[dict[str, str], dict[str, str]]:
-    """What a pod finds, and one that it starts with these options."""
-    script = "env > inner.new; mv inner.new inner; sleep 100"
-    # Its data directory is not among what a program inherits.
-    start = [*jay.argv, "--data", str(jay.data), "run", "-d", "--name", "inner", *options, "--", "sh", "-c", script]
-    jay(
-        "run",
-        "-d",
-        "--name",
-        "outer",
-        "--",
-        "sh",
-        "-c",
-        f"env > outer.new; mv outer.new outer; {shlex.join(start)}; sleep 100",
-    )
-    found = _read(jay, "outer"), _read(jay, "inner")
-    for name in ("inner", "outer"):  # or the outer one would end the inner one, meanwhile
-        jay("stop", name, "--grace", "0")
-    return found
-
-
-def test_without_a_server_there_are_no_tools_and_nothing_is_said(jay: Jay) -> None:
-    environ = _environment(jay)
-    done = jay("run", "-d", "--", "sleep", "100")
+def test_without_a_server_there_are_no_tools_and_nothing_is_said(cli: Cli) -> None:
+    environ = _environment(cli, "pod")
+    done = cli("run", "-d", "--", "sleep", "100")
 
     assert not set(_NAMES) & set(environ)
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize("options", [(), ("--env", "MORE=1")], ids=["plain", "with what needs a runner's code"])
-def test_who_wants_no_tools_gets_none(jay: Jay, up: Up, options: tuple[str, ...]) -> None:
-    environ = _environment(jay, "--no-mcp", *options)
+def test_who_wants_no_tools_gets_none(served: UpProcess) -> None:
+    before = _tokens(served.cli)
 
-    assert not set(_NAMES) & set(environ)
-    assert _tokens(jay) == []
+    found = [_environment(served.cli, f"bare-{number}", "--no-mcp", *way) for number, way in enumerate(_WAYS)]
+    served.cli.env["SCRUBJAY_MCP"] = "false"
+    found.append(_environment(served.cli, "switched-off"))
 
-
-def test_the_tools_can_be_switched_off_for_all(jay: Jay, up: Up) -> None:
-    jay.env["SCRUBJAY_MCP"] = "false"
-
-    environ = _environment(jay)
-
-    assert not set(_NAMES) & set(environ)
-    assert _tokens(jay) == []
+    assert not set(_NAMES) & set().union(*found)
+    assert _tokens(served.cli) <= before
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b'HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n{"error": {"code": "not_found"}}',
-        b"HTTP/1.1 201 Created\r\nConnection: close\r\n\r\n<html>",
-        b'HTTP/1.1 201 Created\r\nConnection: close\r\n\r\n{"pod": "../x", "token": "t", "url": "u"}',
-        b"HTTP/1.1 201 Created\r\nConnection: close\r\n\r\n[]",
-        b"garbage",
-        b"",
-    ],
-    ids=["too old", "a page", "a bad id", "a list", "garbage", "nothing"],
-)
-def test_a_server_that_gives_no_pass_is_no_hindrance(jay: Jay, answer: bytes) -> None:
-    with _odd_server(jay.data, answer):
-        environ = _environment(jay)
-
-    assert not set(_NAMES) & set(environ)
+_ODD_ANSWERS = {
+    "too old": b'HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n{"error": {"code": "not_found"}}',
+    "a page": b"HTTP/1.1 201 Created\r\nConnection: close\r\n\r\n<html>",
+    "a bad id": b'HTTP/1.1 201 Created\r\nConnection: close\r\n\r\n{"pod": "../x", "token": "t", "url": "u"}',
+    "a list": b"HTTP/1.1 201 Created\r\nConnection: close\r\n\r\n[]",
+    "garbage": b"garbage",
+    "nothing": b"",
+}
 
 
-def test_a_server_that_hangs_holds_a_start_up_for_a_moment_only_and_that_is_said(jay: Jay, up: Up) -> None:
-    os.kill(up.pid, signal.SIGSTOP)
+def test_a_server_that_gives_no_pass_is_no_hindrance(cli: Cli) -> None:
+    given: dict[str, set[str]] = {}
+    for number, (what, answer) in enumerate(_ODD_ANSWERS.items()):
+        with _odd_server(cli.data, answer):
+            given[what] = set(_environment(cli, f"pod-{number}")) & set(_NAMES)
+
+    assert given == {what: set() for what in _ODD_ANSWERS}
+
+
+def test_a_server_that_hangs_holds_a_start_up_for_a_moment_only_and_that_is_said(
+    served: UpProcess, monkeypatch: pytest.MonkeyPatch, promised: Callable[[float], float]
+) -> None:
+    monkeypatch.setattr(passes, "WITHIN_S", _MOMENT_S)
+    os.kill(served.pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
-        done = jay("run", "-d", "--name", "pod", "--", "sleep", "100")
+        done = served.cli("run", "-d", "--name", "unhindered", "--", "sleep", "100")
         took_s = time.monotonic() - began
     finally:
-        os.kill(up.pid, signal.SIGCONT)
+        os.kill(served.pid, signal.SIGCONT)
 
     assert b"without its tools" in done.stderr
-    assert WITHIN_S <= took_s < WITHIN_S + 5  # a busy machine starts a pod slowly, too
-    assert jay.pods()["pod"]["state"] == "running"
+    assert took_s < promised(_MOMENT_S + 2)
+    assert served.cli.pods()["unhindered"]["state"] == "running"
 
 
 @contextmanager
 def _odd_server(data: Path, answer: bytes) -> Generator[None]:
     """Something that listens where a server would."""
-    data.mkdir(parents=True)
+    data.mkdir(parents=True, exist_ok=True)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(data / "server.sock"))
         listening.listen()
@@ -190,5 +178,5 @@ def _odd_server(data: Path, answer: bytes) -> Generator[None]:
             yield
         finally:
             listening.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(DEADLINE_S)
     (data / "server.sock").unlink()

@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.conftest import Jay
-from runner.talkers import install_talker
+from tests.support.cli import Cli
+from tests.support.conversing_agents import install_talker
 
 _DETACH = b"\x1c\x1c"
 
 
 @pytest.fixture
-def talking(jay: Jay) -> Jay:
+def talking(cli: Cli) -> Cli:
     """A machine with an agent that keeps conversations."""
-    install_talker(jay.work / "bin", jay.work / ".config" / "scrubjay" / "agents")
-    jay.env["PATH"] = f"{jay.work / 'bin'}{os.pathsep}{jay.env['PATH']}"
-    return jay
+    install_talker(cli.work / "bin", cli.work / ".config" / "scrubjay" / "agents")
+    cli.env["PATH"] = f"{cli.work / 'bin'}{os.pathsep}{cli.env['PATH']}"
+    return cli
 
 
-def _talk(jay: Jay, *words: str) -> Any:
+def _talk(cli: Cli, *words: str) -> Any:
     """A pod whose agent has heard something and was killed; what ps says of it."""
-    jay("run", "-d", "--name", "ada", "--agent", "talker", *words)
-    jay("send", "ada", "PLUM-4711", "--enter")
-    jay.wait_for(lambda: b"heard 1" in jay("logs", "ada").stdout)
-    os.kill(jay.pods()["ada"]["agent_pid"], signal.SIGKILL)
-    return jay.wait_until_ended("ada")
+    cli("run", "-d", "--name", "ada", "--agent", "talker", *words)
+    cli("send", "ada", "PLUM-4711", "--enter")
+    cli.wait_for(lambda: b"heard 1" in cli("logs", "ada").stdout)
+    os.kill(cli.pods()["ada"]["agent_pid"], signal.SIGKILL)
+    return cli.wait_until_ended("ada")
 
 
-def test_your_terminal_becomes_that_of_an_agent_that_goes_on(talking: Jay) -> None:
+def test_your_terminal_becomes_that_of_an_agent_that_goes_on(talking: Cli) -> None:
     old = _talk(talking)
 
     with talking.terminal("resume", "ada") as terminal:
@@ -49,7 +48,7 @@ def test_your_terminal_becomes_that_of_an_agent_that_goes_on(talking: Jay) -> No
     assert new["resumed_from"] == old["id"]
 
 
-def test_a_session_is_named_by_its_id_or_the_beginning_of_it(talking: Jay) -> None:
+def test_a_session_is_named_by_its_id_or_the_beginning_of_it(talking: Cli) -> None:
     old = _talk(talking)
     session = old["session"]
 
@@ -65,12 +64,7 @@ def test_a_session_is_named_by_its_id_or_the_beginning_of_it(talking: Jay) -> No
     assert b"there is no pod" in talking("screen", session[:3], code=1).stderr
 
 
-def test_what_is_found_is_said_and_what_is_in_the_way_fails_in_one_line(talking: Jay, tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    who = ("-c", "user.name=a", "-c", "user.email=a@localhost")
-    for words in (("init", "--quiet"), ("commit", "--quiet", "--allow-empty", "--message", "first")):
-        subprocess.run(["git", *who, *words], cwd=project, check=True)
+def test_what_is_found_is_said_and_what_is_in_the_way_fails_in_one_line(talking: Cli, project: Path) -> None:
     _talk(talking, "--repo", str(project))
     (talking.data / "worktrees" / "ada" / "new").write_text("x")
 
@@ -94,7 +88,7 @@ def test_what_is_found_is_said_and_what_is_in_the_way_fails_in_one_line(talking:
     assert len(talking.json("ps")) == 1
 
 
-def test_nothing_in_the_way_is_said_too(talking: Jay) -> None:
+def test_nothing_in_the_way_is_said_too(talking: Cli) -> None:
     _talk(talking)
 
     done = talking("resume", "ada", "--check")
@@ -112,7 +106,7 @@ def test_nothing_in_the_way_is_said_too(talking: Jay) -> None:
     ],
 )
 def test_arguments_are_those_it_was_begun_with_or_those_that_are_given(
-    talking: Jay, given: tuple[str, ...], words: str
+    talking: Cli, given: tuple[str, ...], words: str
 ) -> None:
     old = _talk(talking, "--", "--loud")
 
@@ -122,7 +116,7 @@ def test_arguments_are_those_it_was_begun_with_or_those_that_are_given(
     talking.wait_for(lambda: wanted + "\r\n" in talking("logs", "ada", "--raw").stdout.decode())
 
 
-def test_another_conversation_name_and_variables(talking: Jay) -> None:
+def test_another_conversation_name_and_variables(talking: Cli) -> None:
     old = _talk(talking)
 
     told = talking.json("resume", "ada", "-d", "--new-conversation", "--name", "bea", "--env", "TALK_HOME=/tmp/talks")
@@ -132,25 +126,24 @@ def test_another_conversation_name_and_variables(talking: Jay) -> None:
     assert [finding["kind"] for finding in told["findings"]] == ["new_conversation"]
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "words"),
-    [
-        (("resume", "nobody"), 1, "there is no pod 'nobody'; 'scrubjay ps --all' lists them"),
-        (("resume", ""), 1, "there is no pod ''"),
-        (("resume",), 2, "Missing argument 'SESSION|POD'"),
-        (("resume", "--json", "ada"), 2, "--json would mix with what the agent shows; add --detach"),
-        (("resume", "ada", "--agent-args", "x", "--", "y"), 2, "the agent's arguments were given twice"),
-        (("resume", "ada", "--agent-args", "'x"), 2, "--agent-args cannot be read: No closing quotation"),
-        (("resume", "ada", "--env", "X"), 2, "'X' is not NAME=VALUE"),
-        (("resume", "ada", "--runner", "other"), 2, "there is no server here that knows other machines"),
-        (("resume", "ada", "--takover"), 2, "No such option"),
-    ],
+_WRONG = (
+    (("resume", "nobody"), 1, "there is no pod 'nobody'; 'scrubjay ps --all' lists them"),
+    (("resume", ""), 1, "there is no pod ''"),
+    (("resume",), 2, "Missing argument 'SESSION|POD'"),
+    (("resume", "--json", "ada"), 2, "--json would mix with what the agent shows; add --detach"),
+    (("resume", "ada", "--agent-args", "x", "--", "y"), 2, "the agent's arguments were given twice"),
+    (("resume", "ada", "--agent-args", "'x"), 2, "--agent-args cannot be read: No closing quotation"),
+    (("resume", "ada", "--env", "X"), 2, "'X' is not NAME=VALUE"),
+    (("resume", "ada", "--runner", "other"), 2, "there is no server here that knows other machines"),
+    (("resume", "ada", "--takover"), 2, "No such option"),
 )
-def test_a_wrong_request_is_answered_in_one_line(jay: Jay, args: tuple[str, ...], code: int, words: str) -> None:
-    assert words in jay.error(*args, code=code)
 
 
-def test_pods_and_sessions_are_completed(talking: Jay) -> None:
+def test_a_wrong_request_is_answered_in_one_line(cli: Cli) -> None:
+    assert cli.unlike(_WRONG) == []
+
+
+def test_pods_and_sessions_are_completed(talking: Cli) -> None:
     old = _talk(talking)
     before = talking.env
     env = {**before, "_SCRUBJAY_COMPLETE": "bash_complete", "COMP_CWORD": "2"}

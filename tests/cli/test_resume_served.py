@@ -5,45 +5,48 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-from cli.conftest import Jay
-from runner.talkers import install_talker
-from server.up import Up, open_up
+from tests.support.cli import Cli
+from tests.support.conditions import DEADLINE_S
+from tests.support.conversing_agents import install_talker
+from tests.support.tiers import sized
+from tests.support.up_process import UpProcess
 
 
 @pytest.fixture
-def talking(jay: Jay) -> Jay:
+def talking(served: UpProcess) -> Cli:
     """A machine with an agent that keeps conversations."""
-    install_talker(jay.work / "bin", jay.work / ".config" / "scrubjay" / "agents")
-    jay.env["PATH"] = f"{jay.work / 'bin'}{os.pathsep}{jay.env['PATH']}"
-    return jay
+    cli = served.cli
+    install_talker(cli.work / "bin", cli.work / ".config" / "scrubjay" / "agents")
+    cli.env["PATH"] = f"{cli.work / 'bin'}{os.pathsep}{cli.env['PATH']}"
+    return cli
 
 
-@pytest.fixture
-def up(talking: Jay) -> Generator[Up]:
-    with open_up(talking) as up:
-        yield up
+def _talk(cli: Cli, name: str) -> Any:
+    """A pod whose agent has heard something and whose session the server knows; what ps says of it."""
+    cli("run", "-d", "--name", name, "--agent", "talker")
+    cli("send", name, "PLUM-4711", "--enter")
+    cli.wait_for(lambda: b"heard 1" in cli("logs", name).stdout)
+    pod = cli.pods()[name]
+    cli.wait_for(lambda: pod["session"] in _sessions(cli))
+    return pod
 
 
-def _talk(jay: Jay) -> Any:
-    """A pod whose agent has heard something; what ps says of it."""
-    jay("run", "-d", "--name", "ada", "--agent", "talker")
-    jay("send", "ada", "PLUM-4711", "--enter")
-    jay.wait_for(lambda: b"heard 1" in jay("logs", "ada").stdout)
-    return jay.pods()["ada"]
+def _sessions(cli: Cli) -> dict[str, Any]:
+    return {session["session_id"]: session for session in cli.json("sessions", "--all")}
 
 
-def _sessions(jay: Jay) -> dict[str, Any]:
-    return {session["session_id"]: session for session in jay.json("sessions", "--all")}
+def _stop(cli: Cli, pod: Any) -> None:
+    """End a pod, and wait until the server has heard of it."""
+    cli("stop", pod["name"])
+    cli.wait_for(lambda: _sessions(cli)[pod["session"]]["state"] == "suspended")
 
 
-@pytest.mark.usefixtures("up")
-def test_a_killed_agent_is_resumed_at_once_with_the_environment_of_who_resumes_it(talking: Jay) -> None:
-    old = _talk(talking)
+def test_a_killed_agent_is_resumed_at_once_with_the_environment_of_who_resumes_it(talking: Cli) -> None:
+    old = _talk(talking, "ada")
     os.kill(old["agent_pid"], signal.SIGKILL)
     talking.env["ONLY_IN_MY_SHELL"] = "yes"
 
@@ -60,43 +63,38 @@ def test_a_killed_agent_is_resumed_at_once_with_the_environment_of_who_resumes_i
     assert (session["state"], session["held_by"], session["epoch"]) == ("open", "ada", 2)
 
 
-@pytest.mark.usefixtures("up")
-def test_a_running_pod_is_not_resumed_and_a_failed_start_gives_the_session_back(talking: Jay) -> None:
-    old = _talk(talking)
-    assert "is held by ada" in talking.error("resume", "ada", "-d", code=1)
-    talking("stop", "ada")
-    talking.wait_for(lambda: _sessions(talking)[old["session"]]["state"] == "suspended")
+def test_a_running_pod_is_not_resumed_and_a_failed_start_gives_the_session_back(talking: Cli) -> None:
+    old = _talk(talking, "bea")
+    assert "is held by bea" in talking.error("resume", "bea", "-d", code=1)
+    _stop(talking, old)
     program = talking.work / "bin" / "talker"
     program.rename(program.with_name("elsewhere"))
 
-    assert "talker" in talking.error("resume", "ada", "-d", code=1)
+    assert "talker" in talking.error("resume", "bea", "-d", code=1)
 
     session = _sessions(talking)[old["session"]]
     assert (session["state"], session["why"]) == ("suspended", "exited 143")
     program.with_name("elsewhere").rename(program)
-    assert talking.json("resume", "ada", "-d")["session"] == old["session"]
+    assert talking.json("resume", "bea", "-d")["session"] == old["session"]
 
 
-@pytest.mark.usefixtures("up")
-def test_a_finished_session_is_gone_on_with_only_if_it_is_reopened(talking: Jay) -> None:
-    old = _talk(talking)
-    talking("stop", "ada")
-    talking.wait_for(lambda: _sessions(talking)[old["session"]]["state"] == "suspended")
+def test_a_finished_session_is_gone_on_with_only_if_it_is_reopened(talking: Cli) -> None:
+    old = _talk(talking, "cleo")
+    _stop(talking, old)
     talking("sessions", "finish", old["session"])
 
-    assert "is finished" in talking.error("resume", "ada", "-d", code=1)
+    assert "is finished" in talking.error("resume", "cleo", "-d", code=1)
 
-    assert talking.json("resume", "ada", "-d", "--reopen")["session"] == old["session"]
+    assert talking.json("resume", "cleo", "-d", "--reopen")["session"] == old["session"]
 
 
-@pytest.mark.usefixtures("up")
-def test_r20_of_many_command_lines_one_resumes_and_the_others_hear_who_has_it(talking: Jay) -> None:
-    for _ in range(3):
-        old = talking.pods().get("ada") or _talk(talking)
-        os.kill(talking.pods()["ada"]["agent_pid"], signal.SIGKILL)
+def test_r20_of_many_command_lines_one_resumes_and_the_others_hear_who_has_it(talking: Cli) -> None:
+    for _ in range(sized(1, 3, 10)):
+        old = talking.pods().get("dora") or _talk(talking, "dora")
+        os.kill(talking.pods()["dora"]["agent_pid"], signal.SIGKILL)
         racing = [
             subprocess.Popen(
-                [*talking.argv, "resume", "ada", "-d"],
+                [*talking.patient("scrubjay.cli.resume_command._NEWS_WITHIN_S"), "resume", "dora", "-d"],
                 cwd=talking.work,
                 env=talking.env,
                 stdout=subprocess.PIPE,
@@ -104,27 +102,26 @@ def test_r20_of_many_command_lines_one_resumes_and_the_others_hear_who_has_it(ta
             )
             for _ in range(4)
         ]
-        said = [racer.communicate(timeout=60) for racer in racing]
+        said = [racer.communicate(timeout=DEADLINE_S) for racer in racing]
         codes = sorted(racer.returncode for racer in racing)
 
         assert codes == [0, 1, 1, 1], said
-        living = [pod for pod in talking.json("ps", "--all") if pod["state"] == "running"]
+        living = [pod for pod in talking.json("ps") if pod["name"] == "dora"]
         assert [pod["session"] for pod in living] == [old["session"]]
         for out, err in said:
-            assert out == b"ada\n" or b"held by" in err, err
+            assert out == b"dora\n" or b"held by" in err, err
 
 
-def test_all_recordings_of_a_session_are_brought_from_a_server_elsewhere(talking: Jay, up: Up) -> None:
-    old = _talk(talking)
-    talking("stop", "ada")
-    talking.wait_for(lambda: _sessions(talking)[old["session"]]["state"] == "suspended")
-    new = talking.json("resume", "ada", "-d")
+def test_all_recordings_of_a_session_are_brought_from_a_server_elsewhere(talking: Cli, served: UpProcess) -> None:
+    old = _talk(talking, "eva")
+    _stop(talking, old)
+    new = talking.json("resume", "eva", "-d")
     talking.wait_for(lambda: b"goes on after 1" in talking("logs", new["id"]).stdout)
     token = talking("token", "create", "--role", "operator").stdout.decode().split()[-1]
     talking.env |= {"SCRUBJAY_TOKEN": token, "XDG_CACHE_HOME": str(talking.work / "cache")}
 
     path = talking.work / "all.txt"
-    talking("--server", up.url, "export", old["session"], "--from", "0s", "--output", str(path), "--format", "txt")
+    talking("--server", served.url, "export", old["session"], "--from", "0s", "--output", str(path), "--format", "txt")
 
     text = path.read_text()
     assert text.index("heard 1: PLUM-4711") < text.index("goes on after 1: PLUM-4711")

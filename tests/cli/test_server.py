@@ -6,122 +6,50 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import cast
 
-import pytest
+import httpx
 
-from scrubjay.tape.record import Json
-from terminal import Terminal
+from scrubjay.pods.home import Home
+from tests.support.cli import Cli
+from tests.support.conditions import DEADLINE_S, eventually
+from tests.support.elsewhere import Elsewhere
+from tests.support.terminal import Terminal
 
 _SCRUBJAY = Path(sys.executable).parent / "scrubjay"
-
-
-class Elsewhere:
-    """A server, and a person on another machine who has a token for it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.there, self.here = folder / "there", folder / "here"
-        self.environ = {name: value for name, value in os.environ.items() if not name.startswith("SCRUBJAY_")}
-        self.environ["XDG_CACHE_HOME"] = str(folder / "cache")
-        log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
-        self.up = subprocess.Popen(
-            [_SCRUBJAY, "--data", self.there, "up", "--port", "0", "--json"],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=self.environ,
-            text=True,
-        )
-        os.close(log)
-        assert self.up.stdout is not None
-        said = ""
-        while not said.rstrip().endswith("}"):
-            line = self.up.stdout.readline()
-            assert line, (folder / "log").read_text()
-            said += line
-        self.greeting = cast(Json, json.loads(said))
-        self.token = self.local("token", "create", "--role", "operator", "--name", "ann").stdout.splitlines()[-1]
-
-    def local(self, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
-        """A command on the server's machine."""
-        return self.run(["--data", str(self.there), *words], {}, expect)
-
-    def remote(self, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
-        """A command on the other machine."""
-        server = ["--data", str(self.here), "--server", str(self.greeting["url"])]
-        return self.run([*server, *words], {"SCRUBJAY_TOKEN": self.token}, expect)
-
-    def run(self, words: list[str], more: dict[str, str], expect: int) -> subprocess.CompletedProcess[str]:
-        """Any command, which must exit as expected and never with a traceback."""
-        done = subprocess.run(
-            [_SCRUBJAY, *words],
-            env=self.environ | more,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == expect, (words, done.returncode, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        return done
-
-    def close(self) -> None:
-        pods = cast(list[Json], json.loads(self.local("ps", "--json").stdout))
-        for pod in pods:
-            self.local("stop", str(pod["id"]), "--grace", "0")
-        self.up.send_signal(signal.SIGINT)
-        assert self.up.wait(20) == 0
-        assert self.up.stdout is not None
-        self.up.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Generator[Elsewhere]:
-    elsewhere = Elsewhere(tmp_path_factory.mktemp("elsewhere"))
-    yield elsewhere
-    elsewhere.close()
-
-
-def _until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def test_every_verb_works_against_a_server(elsewhere: Elsewhere) -> None:
     command = "echo hello from afar; while read -r line; do echo got $line; done"
     name = elsewhere.remote("run", "-d", "--name", "far", "--cols", "90", "--rows", "20", "--", "bash", "-c", command)
     assert name.stdout == "far\n"
-    _until(lambda: re.search(r"^far +\w{8} +idle", elsewhere.remote("ps").stdout, re.MULTILINE) is not None, "it reads")
+    eventually(
+        lambda: re.search(r"^far +\w{8} +idle", elsewhere.remote("ps").stdout, re.MULTILINE) is not None, "it reads"
+    )
     explained = elsewhere.remote("explain", "far").stdout
     assert re.match(r"far: idle, since \d\d:\d\d:\d\d", explained)
     assert "bash reads a line" in explained
     assert json.loads(elsewhere.remote("explain", "far", "--json").stdout)["activity"] == "idle"
     assert "idle" in elsewhere.remote("explain", "far", "--at", "100%").stdout
     elsewhere.remote("send", "far", "one", "--enter")
-    _until(lambda: "got one" in elsewhere.remote("screen", "far", "--format", "text").stdout, "it was typed")
+    eventually(lambda: "got one" in elsewhere.remote("screen", "far", "--format", "text").stdout, "it was typed")
     elsewhere.remote("mark", "far", "a label")
-    assert "got one" in elsewhere.remote("search", "got").stdout
+    # A row is found once it has stood for a while.
+    eventually(lambda: "got one" in elsewhere.remote("search", "got", expect=None).stdout, "it is found")
     assert "got one" in elsewhere.remote("logs", "far").stdout
     marks = [json.loads(line) for line in elsewhere.remote("export", "far", "--format", "jsonl").stdout.splitlines()]
     assert [record["data"]["label"] for record in marks if record["kind"] == "mark"] == ["a label"]
     assert "exited" in elsewhere.remote("stop", "far").stderr
     assert elsewhere.remote("verify", "far").stdout == "far: clean\n"
-    listed = cast(list[Json], json.loads(elsewhere.remote("ps", "--all", "--json").stdout))
-    assert [pod["name"] for pod in listed] == ["far"]
+    assert "far" in {pod["name"] for pod in elsewhere.remote_json("ps", "--all")}
     elsewhere.remote("rm", "far")
-    assert json.loads(elsewhere.remote("ps", "--all", "--json").stdout) == []
-    assert elsewhere.local("ps", "--all").stdout == ""
+    assert "far" not in {pod["name"] for pod in elsewhere.remote_json("ps", "--all")}
+    assert not re.search(r"^far ", elsewhere.local("ps", "--all").stdout, re.MULTILINE)
 
 
 def test_logs_are_followed_to_the_end(elsewhere: Elsewhere) -> None:
-    script = "for i in 1 2 3; do echo say $i; sleep 0.4; done"
+    script = "for i in 1 2 3; do echo say $i; sleep 0.05; done"
     elsewhere.remote("run", "-d", "--name", "talks", "--", "bash", "-c", script)
 
     assert "say 3" in elsewhere.remote("logs", "-f", "talks").stdout
@@ -129,9 +57,8 @@ def test_logs_are_followed_to_the_end(elsewhere: Elsewhere) -> None:
 
 def test_following_the_logs_of_a_pod_that_was_lost_ends(elsewhere: Elsewhere) -> None:
     elsewhere.remote("run", "-d", "--name", "lost", "--", "bash", "-c", "echo last words; sleep 600")
-    _until(lambda: "last words" in elsewhere.remote("logs", "lost").stdout, "it was said")
-    pods = cast(list[Json], json.loads(elsewhere.local("ps", "--json").stdout))
-    os.kill(next(cast(int, pod["keeper_pid"]) for pod in pods if pod["name"] == "lost"), signal.SIGKILL)
+    eventually(lambda: "last words" in elsewhere.remote("logs", "lost").stdout, "it was said")
+    os.kill(elsewhere.up.cli.pods()["lost"]["keeper_pid"], signal.SIGKILL)
 
     assert "last words" in elsewhere.remote("logs", "-f", "lost").stdout
     elsewhere.local("rm", "lost")
@@ -141,6 +68,7 @@ def test_the_server_alone_knows_which_pod_is_meant(elsewhere: Elsewhere) -> None
     for name in ("alpha", "alps"):
         elsewhere.remote("run", "-d", "--name", name, "--", "echo", f"this is {name}")
         assert name in elsewhere.remote("logs", "-f", name).stdout
+        eventually(lambda: not Home(elsewhere.there).find(name).alive, f"{name} can be removed")  # noqa: B023
         if name == "alpha":
             elsewhere.remote("rm", name)
 
@@ -152,7 +80,7 @@ def test_the_server_alone_knows_which_pod_is_meant(elsewhere: Elsewhere) -> None
 
 def test_somebody_attaches_types_and_leaves_from_another_machine(elsewhere: Elsewhere) -> None:
     elsewhere.local("run", "-d", "--name", "shell", "--", "bash", "--norc")
-    url = str(elsewhere.greeting["url"])
+    url = elsewhere.up.url
     argv = [str(_SCRUBJAY), "--data", str(elsewhere.here), "--server", url, "attach", "shell"]
     with Terminal(argv, elsewhere.environ | {"SCRUBJAY_TOKEN": elsewhere.token}) as terminal:
         terminal.read_until(b"\x1b[?2004h")
@@ -161,11 +89,11 @@ def test_somebody_attaches_types_and_leaves_from_another_machine(elsewhere: Else
         terminal.type(b"\x1c\x1c")
         terminal.read_until(b"left pod shell running")
         assert terminal.wait() == 0
-    elsewhere.local("stop", "shell")
+    elsewhere.local("stop", "shell", "--grace", "0")  # bash does not listen
 
 
 def test_without_a_token_nobody_gets_in(elsewhere: Elsewhere) -> None:
-    url = str(elsewhere.greeting["url"])
+    url = elsewhere.up.url
     missing = elsewhere.run(["--server", url, "ps"], {}, 2)
     bad = elsewhere.run(["--server", url, "ps"], {"SCRUBJAY_TOKEN": "sjt_aaaaaaaaaaaa_" + "b" * 52}, 1)
 
@@ -173,9 +101,9 @@ def test_without_a_token_nobody_gets_in(elsewhere: Elsewhere) -> None:
     assert "not good" in bad.stderr
 
 
-@pytest.mark.parametrize("words", [("seal",), ("reindex", "--all"), ("import", "x.cast")])
-def test_what_is_about_this_machine_is_not_asked_of_another(elsewhere: Elsewhere, words: tuple[str, ...]) -> None:
-    assert "recordings of this machine" in elsewhere.remote(*words, expect=2).stderr
+def test_what_is_about_this_machine_is_not_asked_of_another(elsewhere: Elsewhere) -> None:
+    for words in (("seal",), ("reindex", "--all"), ("import", "x.cast")):
+        assert "recordings of this machine" in elsewhere.remote(*words, expect=2).stderr, words
 
 
 def test_an_address_nobody_answers_at_is_said(elsewhere: Elsewhere) -> None:
@@ -185,11 +113,11 @@ def test_an_address_nobody_answers_at_is_said(elsewhere: Elsewhere) -> None:
 
 
 def test_starting_twice_finds_the_running_one(elsewhere: Elsewhere) -> None:
-    again = cast(Json, json.loads(elsewhere.local("up", "--json").stdout))
+    again = json.loads(elsewhere.local("up", "--json").stdout)
 
-    assert again["url"] == elsewhere.greeting["url"]
+    assert again["url"] == elsewhere.up.url
     assert again["started"] is False
-    assert again["login"] != elsewhere.greeting["login"]
+    assert again["login"] != elsewhere.up.login
 
 
 def test_tokens_are_made_listed_and_revoked(elsewhere: Elsewhere) -> None:
@@ -202,7 +130,7 @@ def test_tokens_are_made_listed_and_revoked(elsewhere: Elsewhere) -> None:
     elsewhere.local("token", "revoke", identity)
 
     assert identity not in elsewhere.local("token", "list").stdout
-    url = str(elsewhere.greeting["url"])
+    url = elsewhere.up.url
     assert "not good" in elsewhere.run(["--server", url, "ps"], {"SCRUBJAY_TOKEN": token}, 1).stderr
     assert "no such token" in elsewhere.local("token", "revoke", identity, expect=1).stderr
 
@@ -218,10 +146,11 @@ def test_the_list_of_tokens_fits_the_terminal(elsewhere: Elsewhere) -> None:
 
 
 def test_the_login_link_works_once(elsewhere: Elsewhere) -> None:
-    import httpx
-
     link = elsewhere.local("login").stdout.strip()
-    with httpx.Client() as first, httpx.Client() as second:
+    with (
+        httpx.Client(timeout=DEADLINE_S) as first,
+        httpx.Client(timeout=DEADLINE_S) as second,
+    ):
         good = first.get(link)
         used = second.get(link)
 
@@ -231,24 +160,8 @@ def test_the_login_link_works_once(elsewhere: Elsewhere) -> None:
     assert "scrubjay login" in used.text
 
 
-def test_a_pod_with_a_worktree_needs_no_server(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    for words in (
-        ("init", "-q", "-b", "main"),
-        ("-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "first"),
-    ):
-        subprocess.run(["git", *words], cwd=project, check=True)
-    said = subprocess.run(
-        [
-            *(_SCRUBJAY, "--data", tmp_path / "data", "run", "--repo", project, "--name", "w", "--env", "A=b"),
-            *("--", "sh", "-c", "git branch --show-current; echo $A"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
+def test_a_pod_with_a_worktree_needs_no_server(cli: Cli, project: Path) -> None:
+    options = ("--repo", str(project), "--name", "w", "--env", "A=b")
+    said = cli("run", *options, "--", "sh", "-c", "git branch --show-current; echo $A")
 
-    assert said.returncode == 0, said.stderr
-    assert said.stdout.splitlines()[:2] == ["scrubjay/w", "b"]
+    assert said.stdout.splitlines()[:2] == [b"scrubjay/w", b"b"]

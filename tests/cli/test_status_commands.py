@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from cli.conftest import Jay
-from corpus import recordings
+from tests.support.cli import Cli
+from tests.support.corpus import recordings
+from tests.support.paths import PROGRAMS
 
-_ACTOR = Path(__file__).parent.parent / "agents" / "actor.py"
+_ACTOR = PROGRAMS / "actor.py"
 _DIALOG = "\r\nRun this command?\r\n\u276f 1. Yes\r\n  2. No\r\n\r\nEnter to confirm, Esc to cancel"
 
 
@@ -27,14 +28,14 @@ def cast(tmp_path: Path) -> Path:
     return path
 
 
-def _act(jay: Jay, name: str, *script: list[object]) -> None:
+def _act(cli: Cli, name: str, *script: list[object]) -> None:
     """Start an agent that does as it is told."""
-    log = jay.work / f"{name}.log"
-    jay("run", "-d", "--name", name, "--", sys.executable, "-I", "-S", str(_ACTOR), json.dumps(script), str(log))
+    log = cli.work / f"{name}.log"
+    cli("run", "-d", "--name", name, "--", sys.executable, "-I", "-S", str(_ACTOR), json.dumps(script), str(log))
 
 
-def test_detect_prints_intervals_that_follow_each_other(jay: Jay, cast: Path) -> None:
-    intervals: list[dict[str, Any]] = jay.json("detect", str(cast), "--agent", "claude")
+def test_detect_prints_intervals_that_follow_each_other(cli: Cli, cast: Path) -> None:
+    intervals: list[dict[str, Any]] = cli.json("detect", str(cast), "--agent", "claude")
 
     assert [each["activity"] for each in intervals][-5:] == ["idle", "executing", "waiting", "executing", "idle"]
     assert all(before["t1"] == after["t0"] for before, after in pairwise(intervals))
@@ -43,78 +44,78 @@ def test_detect_prints_intervals_that_follow_each_other(jay: Jay, cast: Path) ->
     assert waiting["why"][0].startswith("program: blocked permission")
 
 
-def test_detect_is_for_people_too_and_for_agents_that_nothing_is_known_of(jay: Jay, cast: Path) -> None:
-    done = jay("detect", str(cast), "--agent", "nobody")
+def test_detect_is_for_people_too_and_for_agents_that_nothing_is_known_of(cli: Cli, cast: Path) -> None:
+    done = cli("detect", str(cast), "--agent", "nobody")
 
     assert b"'nobody' has no manifest" in done.stderr
     assert b"waiting: permission" in done.stdout
-    assert jay("detect", str(cast), "--generic").stdout == done.stdout
+    assert cli("detect", str(cast), "--generic").stdout == done.stdout
 
 
-def test_detect_of_a_recording_that_breaks_off_tells_what_there_is(jay: Jay, cast: Path) -> None:
-    whole = jay.json("detect", str(cast), "--agent", "claude")
+def test_detect_of_a_recording_that_breaks_off_tells_what_there_is(cli: Cli, cast: Path) -> None:
+    whole = cli.json("detect", str(cast), "--agent", "claude")
     cast.write_bytes(cast.read_bytes()[: -len(cast.read_bytes()) // 3])
 
-    told = jay.json("detect", str(cast), "--agent", "claude")
+    told = cli.json("detect", str(cast), "--agent", "claude")
 
     assert [each["t0"] for each in told] == [each["t0"] for each in whole][: len(told)]
     assert 0 < len(told) < len(whole)
 
 
-@pytest.mark.parametrize("text", ["", "not a recording", '{"version": 7}\n', '{"version": 2, "width": 80}\n[1'])
-def test_detect_of_what_is_no_recording_says_so_in_one_line(jay: Jay, tmp_path: Path, text: str) -> None:
+def test_detect_of_what_is_no_recording_says_so_in_one_line(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "bad.cast"
-    path.write_text(text)
+    for text in ("", "not a recording", '{"version": 7}\n', '{"version": 2, "width": 80}\n[1'):
+        path.write_text(text)
 
-    assert "bad.cast" in jay.error("detect", str(path), code=1)
+        assert "bad.cast" in cli.error("detect", str(path), code=1), text
 
 
-def test_what_nobody_watched_is_explained_from_the_recording(jay: Jay) -> None:
+def test_what_nobody_watched_is_explained_from_the_recording(cli: Cli) -> None:
     _act(
-        jay, "asker", ["print", "Working on it\r\n"], ["wait", 2.5], ["print", _DIALOG], ["read"], ["print", "\r\nbye"]
+        cli, "asker", ["print", "Working on it\r\n"], ["wait", 1.0], ["print", _DIALOG], ["read"], ["print", "\r\nbye"]
     )
-    jay.wait_for(lambda: b"Esc to cancel" in jay("logs", "asker").stdout)
+    cli.wait_for(lambda: b"Esc to cancel" in cli("logs", "asker").stdout)
 
-    now = jay.wait_for(lambda: (told := jay.json("explain", "asker"))["activity"] == "waiting" and told)
+    now = cli.wait_for(lambda: (told := cli.json("explain", "asker"))["activity"] == "waiting" and told)
 
     assert (now["waiting_for"], now["detail"]) == ("person:permission", "Run this command?")
     assert [claim["signal"] for claim in now["evidence"]] == ["screen"]
     assert 0.5 < now["confidence"] < 0.9
-    before = jay.json("explain", "asker", "--at", f"{now['since_s'] - 0.5:.3f}s")
+    before = cli.json("explain", "asker", "--at", f"{now['since_s'] - 0.5:.3f}s")
     assert before["activity"] != "waiting"
     assert before["since_s"] < now["since_s"]
-    jay("send", "asker", "--enter")
-    jay.wait_until_ended("asker")
-    assert jay.json("explain", "asker", "--at", f"{now['since_s'] + 0.1:.3f}s")["activity"] == "waiting"
+    cli("send", "asker", "--enter")
+    cli.wait_until_ended("asker")
+    assert cli.json("explain", "asker", "--at", f"{now['since_s'] + 0.1:.3f}s")["activity"] == "waiting"
 
 
-def test_an_explanation_names_the_signals_and_the_command_that_shows_the_screen(jay: Jay) -> None:
-    _act(jay, "asker", ["print", _DIALOG], ["read"])
-    jay.wait_for(lambda: b"Esc to cancel" in jay("logs", "asker").stdout)
-    jay.wait_for(lambda: jay.json("explain", "asker")["activity"] == "waiting")
+def test_an_explanation_names_the_signals_and_the_command_that_shows_the_screen(cli: Cli) -> None:
+    _act(cli, "asker", ["print", _DIALOG], ["read"])
+    cli.wait_for(lambda: b"Esc to cancel" in cli("logs", "asker").stdout)
+    cli.wait_for(lambda: cli.json("explain", "asker")["activity"] == "waiting")
 
-    lines = jay("explain", "asker").stdout.decode().splitlines()
+    lines = cli("explain", "asker").stdout.decode().splitlines()
 
     assert lines[0].startswith("asker: waiting: permission, since ")
     assert lines[1] == "  it says: Run this command?"
     assert any("because" in line and "screen" in line for line in lines)
     assert "output" in next(line for line in lines if "against it" in line)
     assert lines[-1].startswith("  see it: scrubjay screen asker --at @")
-    assert b"Run this command?" in jay(*shlex.split(lines[-1].removeprefix("  see it: scrubjay "))).stdout
+    assert b"Run this command?" in cli(*shlex.split(lines[-1].removeprefix("  see it: scrubjay "))).stdout
 
 
-def test_ps_says_what_an_agent_does_only_while_somebody_watches_it(jay: Jay) -> None:
-    _act(jay, "unwatched", ["print", _DIALOG], ["read"])
+def test_ps_says_what_an_agent_does_only_while_somebody_watches_it(cli: Cli) -> None:
+    _act(cli, "unwatched", ["print", _DIALOG], ["read"])
 
-    pod = jay.pods()["unwatched"]
+    pod = cli.pods()["unwatched"]
 
     assert (pod["state"], pod["activity"], pod["waiting_for"]) == ("running", None, None)
 
 
-def test_a_program_that_is_silent_is_seen_to_work(jay: Jay) -> None:
-    jay("run", "-d", "--name", "silent", "--", "sleep", "60")
-    jay.wait_for(lambda: b"terminal.foreground" in jay("export", "silent", "--format", "jsonl").stdout)
+def test_a_program_that_is_silent_is_seen_to_work(cli: Cli) -> None:
+    cli("run", "-d", "--name", "silent", "--", "sleep", "60")
+    cli.wait_for(lambda: b"terminal.foreground" in cli("export", "silent", "--format", "jsonl").stdout)
 
-    assert b"sleep works and reads nothing" in jay("explain", "silent").stdout
-    assert "silent had shown nothing after 0.0 s" in jay.error("explain", "silent", "--at", "0s", code=1)
-    assert "'yesterday-ish'" in jay.error("explain", "silent", "--at", "yesterday-ish", code=2)
+    assert b"sleep works and reads nothing" in cli("explain", "silent").stdout
+    assert "silent had shown nothing after 0.0 s" in cli.error("explain", "silent", "--at", "0s", code=1)
+    assert "'yesterday-ish'" in cli.error("explain", "silent", "--at", "yesterday-ish", code=2)

@@ -9,29 +9,24 @@ from typing import Any
 
 import pytest
 
-from cli.conftest import Jay
 from scrubjay.tape.record import Json
-from server.up import open_up
+from tests.support.cli import Cli, open_cli
+from tests.support.up_process import open_up_process
 
 _NAMES = ("ann", "bob", "cid")
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Generator[Jay]:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Generator[Cli]:
     """Three pods, of which one waits for another to grant it something."""
-    folder = tmp_path_factory.mktemp("fleet")
-    (folder / "work").mkdir()
-    jay = Jay(folder / "data", folder / "work")
-    with open_up(jay):
+    with open_cli(tmp_path_factory.mktemp("fleet")) as cli, open_up_process(cli):
         for name in _NAMES:
-            jay("run", "-d", "--name", name, "--", "cat")
-        jay.wait_for(lambda: {pod["name"] for pod in jay.json("ps")} == set(_NAMES))
-        jay("bind", "ann", "bob", "--scope", "terminal:read", "--reason", "to \x1b[31mlook")
-        jay("channel", "create", "build", "--member", "ann", "--member", "cid")
-        jay("tell", "cid", "hello")
-        yield jay
-        for name in _NAMES:
-            jay("stop", name, "--grace", "0")
+            cli("run", "-d", "--name", name, "--", "cat")
+        cli.wait_for(lambda: {pod["name"] for pod in cli.json("ps")} == set(_NAMES))
+        cli("bind", "ann", "bob", "--scope", "terminal:read", "--reason", "to \x1b[31mlook")
+        cli("channel", "create", "build", "--member", "ann", "--member", "cid")
+        cli("tell", "cid", "hello")
+        yield cli
 
 
 def _ids(topology: Json) -> dict[str, str]:
@@ -39,7 +34,7 @@ def _ids(topology: Json) -> dict[str, str]:
     return {node["name"]: node["id"] for node in nodes}
 
 
-def test_people_see_pods_and_what_is_between_them(fleet: Jay) -> None:
+def test_people_see_pods_and_what_is_between_them(fleet: Cli) -> None:
     shown = fleet("topology").stdout.decode()
 
     assert "\x1b" not in shown
@@ -50,7 +45,7 @@ def test_people_see_pods_and_what_is_between_them(fleet: Jay) -> None:
     assert any(line.startswith("#build 2 in it") for line in lines)
 
 
-def test_programs_get_the_answer_of_the_server(fleet: Jay) -> None:
+def test_programs_get_the_answer_of_the_server(fleet: Cli) -> None:
     topology = fleet.json("topology")
 
     ids = _ids(topology)
@@ -60,7 +55,7 @@ def test_programs_get_the_answer_of_the_server(fleet: Jay) -> None:
     assert topology["number"] > 0
 
 
-def test_it_is_drawn_by_others(fleet: Jay) -> None:
+def test_it_is_drawn_by_others(fleet: Cli) -> None:
     chart, graph = (fleet("topology", form).stdout.decode() for form in ("--mermaid", "--dot"))
 
     assert chart.startswith("flowchart LR\n")
@@ -69,7 +64,7 @@ def test_it_is_drawn_by_others(fleet: Jay) -> None:
     assert graph.endswith("}\n")
 
 
-def test_what_was_can_be_looked_at(fleet: Jay) -> None:
+def test_what_was_can_be_looked_at(fleet: Cli) -> None:
     before = str(time.time_ns() // 1000)
     fleet("bind", "cid", "bob", "--scope", "terminal:write", "--accept")
     now, then = fleet.json("topology"), fleet.json("topology", "--at", before)
@@ -80,7 +75,7 @@ def test_what_was_can_be_looked_at(fleet: Jay) -> None:
     assert b"nobody is there" in fleet("topology", "--at", "1h").stderr
 
 
-def test_who_has_ended_is_shown_when_all_are_asked_for(fleet: Jay) -> None:
+def test_who_has_ended_is_shown_when_all_are_asked_for(fleet: Cli) -> None:
     fleet("run", "-d", "--name", "gone", "--", "true")
     fleet.wait_for(lambda: "gone" in _ids(fleet.json("topology", "--all")))
     fleet.wait_for(lambda: "gone" not in _ids(fleet.json("topology")))
@@ -88,8 +83,8 @@ def test_who_has_ended_is_shown_when_all_are_asked_for(fleet: Jay) -> None:
     assert "gone" in _ids(fleet.json("topology", "--all"))
 
 
-def test_one_form_at_a_time(fleet: Jay, tmp_path: Path) -> None:
+def test_one_form_at_a_time(fleet: Cli, tmp_path: Path) -> None:
     assert "one form" in fleet.error("topology", "--json", "--dot", code=2)
     assert "'soon'" in fleet.error("topology", "--at", "soon", code=2)
-    alone = Jay(tmp_path / "data", fleet.work)
+    alone = Cli(tmp_path / "data", fleet.work)
     assert "no server answers" in alone.error("topology", code=1)

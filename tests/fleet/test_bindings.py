@@ -14,7 +14,8 @@ from scrubjay.fleet import bindings
 from scrubjay.fleet.access import Scope
 from scrubjay.fleet.bindings import ALIVE, PENDING_US, SCOPES, TRANSITIONS, Action, Binding, State, parse_scopes
 from scrubjay.fleet.parties import Party
-from tiers import sized
+from tests.support.tables import every_row
+from tests.support.tiers import sized
 
 _ANN, _BOB = Party("ann"), Party("bob")
 _READ: frozenset[Scope] = frozenset({"terminal:read"})
@@ -66,8 +67,8 @@ _STATES: list[State] = ["pending", "active", "inactive", "rejected", "expired"]
 _ACTIONS: list[Action] = ["request", "accept", "reject", "unbind", "expire"]
 
 
-@pytest.mark.parametrize("action", _ACTIONS)
-@pytest.mark.parametrize("state", _STATES)
+@every_row("action", _ACTIONS)
+@every_row("state", _STATES)
 def test_what_is_in_the_table_happens_and_what_is_not_is_refused(state: State, action: Action) -> None:
     current = _in_state(state)
     assert current.state == state
@@ -165,7 +166,7 @@ class _Life(RuleBasedStateMachine):
 
 def test_whatever_is_done_scopes_are_granted_by_nothing_but_a_yes() -> None:
     run_state_machine_as_test(
-        _Life, settings=settings(max_examples=sized(100, 5000), stateful_step_count=30, deadline=None)
+        _Life, settings=settings(max_examples=sized(25, 100, 5000), stateful_step_count=30, deadline=None)
     )
 
 

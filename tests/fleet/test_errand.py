@@ -11,7 +11,8 @@ import pytest
 
 from scrubjay.fleet.errand import ATTEMPTS_MAX, FAILURES_MAX, PARTS, Sight, next_step
 from scrubjay.fleet.typed_message import Shown
-from tiers import sized
+from tests.support.tables import every_row
+from tests.support.tiers import sized
 
 _OPENING, _REST, _ENTER = "opening", "rest", "enter"
 _LINE = [_OPENING, _REST]
@@ -249,7 +250,7 @@ _PROGRAM = frozenset({"enter swallowed", "text swallowed", "text late"})
 @pytest.mark.parametrize("reports", [True, False], ids=["reports", "silent"])
 def test_whoever_dies_wherever_it_comes_once(*, reports: bool) -> None:
     def body(chance: _Chance) -> None:
-        world = _World(chance, sized(4, 6), _DEATHS, reports)
+        world = _World(chance, sized(4, 4, 6), _DEATHS, reports)
         _carry(world)
 
         assert world.said == [_LINE]
@@ -275,7 +276,7 @@ def test_whoever_dies_while_a_program_swallows_keys_it_is_never_said_twice() -> 
     ends: Counter[str] = Counter()
 
     def body(chance: _Chance) -> None:
-        world = _World(chance, sized(2, 3), _DEATHS | _PROGRAM)
+        world = _World(chance, sized(2, 2, 3), _DEATHS | _PROGRAM)
         _carry(world)
 
         assert all(said == _LINE for said in world.said), (world.said, world.happened)
@@ -317,7 +318,7 @@ def test_a_prompt_that_takes_no_enter_is_cleared_and_the_message_left_to_the_inb
     assert world.tape.count(_ENTER) == 3 * FAILURES_MAX
 
 
-@pytest.mark.parametrize("typed", [0, 1, 2, 3])
+@every_row("typed", [0, 1, 2, 3])
 def test_a_pod_that_ends_in_between_leaves_it_for_the_next_unless_it_was_taken(typed: int) -> None:
     world = _World(_Chance([]), 0, frozenset(), claim=0, attempts=1)
     for what in [*_LINE, _ENTER][:typed]:

@@ -13,7 +13,8 @@ from scrubjay.errors import HandoffUnfit
 from scrubjay.fleet import handoffs
 from scrubjay.fleet.handoffs import TRANSITIONS, Action, Handoff, State
 from scrubjay.fleet.parties import Party
-from tiers import sized
+from tests.support.tables import every_row
+from tests.support.tiers import sized
 
 _ANN, _BOB, _CAT = Party("ann"), Party("bob"), Party("cat")
 _TO_BOB = Handoff("h1", _ANN, "here", recipient=_BOB)
@@ -47,8 +48,8 @@ _STATES: list[State] = ["offered", "accepted", "declined", "withdrawn"]
 _ACTIONS: list[Action] = ["accept", "decline", "withdraw"]
 
 
-@pytest.mark.parametrize("action", _ACTIONS)
-@pytest.mark.parametrize("state", _STATES)
+@every_row("action", _ACTIONS)
+@every_row("state", _STATES)
 def test_what_is_in_the_table_happens_and_what_is_not_is_refused(state: State, action: Action) -> None:
     current = _in_state(state)
     assert current.state == state
@@ -114,7 +115,7 @@ class _Life(RuleBasedStateMachine):
 
 def test_whatever_is_done_it_goes_to_whom_it_is_for() -> None:
     run_state_machine_as_test(
-        _Life, settings=settings(max_examples=sized(100, 5000), stateful_step_count=12, deadline=None)
+        _Life, settings=settings(max_examples=sized(25, 100, 5000), stateful_step_count=12, deadline=None)
     )
 
 
@@ -130,8 +131,6 @@ def test_what_has_no_key_is_taken_once() -> None:
         handoffs.accept(handoffs.accept(_FOR_ANYBODY, _BOB), _CAT)
 
 
-@pytest.mark.parametrize(
-    ("handoff", "whose"), [(_TO_BOB, {_BOB}), (_FOR_ALL, {_BOB, _CAT}), (replace(_TO_BOB, key="k"), {_BOB})]
-)
+@every_row(("handoff", "whose"), [(_TO_BOB, {_BOB}), (_FOR_ALL, {_BOB, _CAT}), (replace(_TO_BOB, key="k"), {_BOB})])
 def test_it_is_for_its_recipient_or_for_everybody_but_who_offers_it(handoff: Handoff, whose: set[Party]) -> None:
     assert {party for party in (_ANN, _BOB, _CAT) if handoff.is_for(party)} == whose

@@ -76,7 +76,7 @@ def test_everybody_in_a_circle_is_held_up_by_everybody_else_in_it_and_holds_up_w
 
 
 def test_a_chain_of_thousands_is_no_deeper_than_python_goes() -> None:
-    seen = see_held_up(_arcs([(number, number + 1) for number in range(5000)]))
+    seen = see_held_up(_arcs([(number, number + 1) for number in range(2000)]))
 
-    assert len(seen.longest) == 5000
-    assert seen.holds["p5000"].held_up == 5000
+    assert len(seen.longest) == 2000
+    assert seen.holds["p2000"].held_up == 2000

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from scrubjay.errors import BadInput
 from scrubjay.fleet.memories import TEXT_MAX, TOOLS_MAX, WORD_MAX, Turn, check_turn, input_hash, says_the_same
+from tests.support.tables import every_row
 
 _turns = st.builds(Turn, st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("turn", "complaint"),
     [
         (Turn(), "the memory says nothing"),

@@ -21,11 +21,12 @@ from scrubjay.fleet.messages import (
     parse_channel_name,
 )
 from scrubjay.ids import parse_pod_name
+from tests.support.tables import every_row
 
 _NAMES = ["bob", "bob-2", "bob-", "api.v2", "a", "cat"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "called"),
     [
         ("@bob please", ["bob"]),
@@ -102,7 +103,7 @@ def test_nobody_is_called_who_is_not_there(text: str, names: list[str]) -> None:
     assert len(set(called)) == len(called)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "is_question"),
     [
         ("which port?", True),
@@ -145,12 +146,12 @@ def test_a_message_comes_nearer_and_never_goes_back(actions: list[DeliveryAction
     assert state == expected
 
 
-@pytest.mark.parametrize("name", ["build", "#build", "a", "0.9-rc_1", "x" * 63])
+@every_row("name", ["build", "#build", "a", "0.9-rc_1", "x" * 63])
 def test_a_channel_is_called_with_or_without_its_sign(name: str) -> None:
     assert parse_channel_name(name) == name.removeprefix("#")
 
 
-@pytest.mark.parametrize("name", ["", "#", "##a", "Build", "-a", ".a", "a b", "@bob", "a\n", "x" * 64, "é", "inbox:a"])
+@every_row("name", ["", "#", "##a", "Build", "-a", ".a", "a b", "@bob", "a\n", "x" * 64, "é", "inbox:a"])
 def test_what_cannot_be_a_channel_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match="cannot be a channel's name"):
         parse_channel_name(name)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scrubjay.fleet.notices import BODY_MAX, TITLE_MAX, Notice, Watch, clean, fold
 from scrubjay.ids import PodId
 from scrubjay.settings import NoticeKind
+from tests.support.tables import every_row
 
 _POD = PodId("a" * 26)
 _MINUTE_US = 60_000_000
@@ -43,7 +44,7 @@ def test_a_program_that_ends_with_another_status_than_zero_has_failed() -> None:
     assert _told(_Life().exit(12, 3)) == ("failed", "builder", "ended with status 3 after 12 min")
 
 
-@pytest.mark.parametrize("by", ["person:ada", "operator:ada", "agent:other"])
+@every_row("by", ["person:ada", "operator:ada", "agent:other"])
 def test_what_somebody_stopped_has_not_failed(by: str) -> None:
     assert _Life().exit(12, 143, evidence={"stopped_by": by}) is None
 
@@ -81,7 +82,7 @@ def test_an_end_is_told_once() -> None:
     assert life.status(2, process="exited", exit_status=1, evidence={"found": "later"}) is None
 
 
-@pytest.mark.parametrize(("minutes", "is_news"), [(4.9, False), (5, True), (600, True)])
+@every_row(("minutes", "is_news"), [(4.9, False), (5, True), (600, True)])
 def test_the_end_of_work_is_news_when_it_took_long(minutes: float, *, is_news: bool) -> None:
     assert (_Life().exit(minutes, 0) is not None) is is_news
 
@@ -109,7 +110,7 @@ def test_an_agent_that_was_idle_is_not_done_once_more_when_it_exits() -> None:
     assert life.exit(200, 0) is None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("waiting_for", "says"),
     [
         ("person:permission", "asks for a permission"),
@@ -125,7 +126,7 @@ def test_who_waits_for_a_person_needs_you(waiting_for: str, says: str) -> None:
     assert life.status(2, activity="waiting", waiting_for=waiting_for, confidence=0.9) is None
 
 
-@pytest.mark.parametrize("waiting_for", ["pod:reviewer", "message", "quota", "nothing"])
+@every_row("waiting_for", ["pod:reviewer", "message", "quota", "nothing"])
 def test_who_waits_for_something_else_does_not(waiting_for: str) -> None:
     assert _Life().status(1, activity="waiting", waiting_for=waiting_for) is None
 
@@ -286,7 +287,7 @@ def test_a_person_who_is_asked_in_a_message_is_needed_until_that_is_answered(sou
     assert not life.watch.holds(told)
 
 
-@pytest.mark.parametrize(("kind", "source"), [("person", "prompt"), ("pod", "message"), ("channel", "inferred")])
+@every_row(("kind", "source"), [("person", "prompt"), ("pod", "message"), ("channel", "inferred")])
 def test_of_other_waits_nobody_is_told_when_they_begin(kind: str, source: str) -> None:
     assert _Life().event("wait.began", 1, wait="w", kind=kind, source=source, on_name="ada") is None
 

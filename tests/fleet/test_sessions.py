@@ -26,6 +26,7 @@ from scrubjay.fleet.sessions import (
     warn,
 )
 from scrubjay.ids import PodId, SessionId, new_session_id
+from tests.support.tables import every_row
 
 _ID = SessionId("s" * 26)
 _ME, _OTHER = Holder("wire:token:a:1"), Holder("wire:token:a:2")
@@ -49,9 +50,7 @@ _CASES: list[tuple[str, Session, Claim, Reason | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("session", "claim", "reason", "how"), [case[1:] for case in _CASES], ids=[c[0] for c in _CASES]
-)
+@every_row(("session", "claim", "reason", "how"), [case[1:] for case in _CASES])
 def test_a_claim_is_granted_or_refused_with_its_reason(
     session: Session, claim: Claim, reason: Reason | None, how: str
 ) -> None:

@@ -8,6 +8,7 @@ from scrubjay.fleet.access import Principal, Scope
 from scrubjay.fleet.parties import PERSON, SCRUBJAY, Party, PartyKind, kind_of, party_of, session_party
 from scrubjay.fleet.standing import Standing
 from scrubjay.ids import SessionId
+from tests.support.tables import every_row
 
 _ANN, _BOB, _CAT = Party("ann"), Party("bob"), Party("cat")
 _READ: list[Scope] = ["terminal:read"]
@@ -46,7 +47,7 @@ def test_who_is_bound_knows_each_other_and_what_is_pending_grants_nothing(state:
     assert standing.scopes(_ANN, _BOB) == frozenset()
 
 
-@pytest.mark.parametrize("state", ["inactive", "rejected", "expired"])
+@every_row("state", ["inactive", "rejected", "expired"])
 def test_who_is_bound_no_longer_does_not_know_each_other(state: str) -> None:
     standing = Standing()
 
@@ -104,7 +105,7 @@ def test_other_events_and_what_is_left_twice_change_nothing() -> None:
     assert standing.acquaintances(_ANN) == {_ANN, _BOB}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("party", "kind"),
     [
         (session_party("a" * 26), "pod"),

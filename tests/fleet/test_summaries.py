@@ -23,6 +23,7 @@ from scrubjay.fleet.summaries import (
 )
 from scrubjay.fleet.summary_prompt import INPUT_MAX, INSTRUCTION, cut_middle, prompt_of
 from scrubjay.ids import SessionId
+from tests.support.tables import every_row
 
 _SESSION = SessionId("s" * 26)
 
@@ -41,7 +42,7 @@ def test_what_no_summary_has_is_due() -> None:
     assert due_range(3, 4) == (4, 4)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("state", "left_alone_us", "asked", "may"),
     [
         ("open", 10_000, False, False),
@@ -98,7 +99,7 @@ def test_a_summary_goes_on_where_the_last_one_has_ended() -> None:
         check(from_seq=None, to_seq=0, covered=0, last=0)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "by", "model"),
     [
         ("  ", "ada", None),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrubjay.fleet.untrusted import NOTE, one_line, quote, reveal
-from tiers import sized
+from tests.support.tables import every_row
+from tests.support.tiers import sized
 
 _NASTY = (
     "\x00\x07\x08\x0b\x0c\r\x1b\x7f\x80\x85\x9b\x9d\xad"
@@ -31,7 +31,7 @@ def _is_plain(text: str) -> bool:
     return all(letter.isprintable() or letter in "\n\t" for letter in text)
 
 
-@settings(max_examples=sized(500, 50_000))
+@settings(max_examples=sized(100, 500, 50_000))
 @given(text=_any_text)
 def test_s16_whatever_somebody_shows_only_printable_text_comes_of_it(text: str) -> None:
     shown = reveal(text)
@@ -62,12 +62,12 @@ def test_s16_no_code_point_stays_hidden() -> None:
             assert reveal(chr(code)) == f"\\u{{{code:x}}}"
 
 
-@pytest.mark.parametrize("letter", _NASTY)
+@every_row("letter", _NASTY)
 def test_s16_each_that_nobody_sees_is_named(letter: str) -> None:
     assert reveal(f"a{letter}b") == f"a\\u{{{ord(letter):x}}}b"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "shown"),
     [
         ("\x1b[31mred\x1b[0m", "\\u{1b}[31mred\\u{1b}[0m"),
@@ -87,7 +87,7 @@ def test_s16_what_acts_on_a_terminal_or_a_reader_is_inert(text: str, shown: str)
     assert reveal(text) == shown
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "plain ASCII, with\ttabs\nand lines \\ `code` {braces}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import get_args
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +33,7 @@ from scrubjay.fleet.waits import (
     message_key,
 )
 from scrubjay.ids import PodId
+from tests.support.tables import every_row
 
 _ANN, _BOB, _CAT, _ADA = Party("ann"), Party("bob"), Party("cat"), Party("person:ada")
 _ASKED = message_key("build", 3)
@@ -177,9 +177,7 @@ _CASES: list[tuple[str, Wait, Happening, Outcome | None]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("wait", "happening", "outcome"), [case[1:] for case in _CASES], ids=[case[0] for case in _CASES]
-)
+@every_row(("wait", "happening", "outcome"), [case[1:] for case in _CASES])
 def test_a_happening_ends_the_waits_it_is_about_and_no_others(
     wait: Wait, happening: Happening, outcome: Outcome | None
 ) -> None:
@@ -261,7 +259,7 @@ def test_the_table_has_every_state_and_no_way_back() -> None:
     assert {state for state, _ in TRANSITIONS} == {"open"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("deadline_us", "wall_us", "starving"),
     [(None, 1_099, False), (None, 1_100, True), (1_500, 1_499, False), (1_500, 1_500, True), (1_010, 1_010, True)],
 )

@@ -9,6 +9,7 @@ const FLAGS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync",
 ];
+const DEADLINE_MS = 90000;  // a busy machine is no failure
 const TYPES = { html: "text/html", js: "text/javascript", css: "text/css", json: "application/json", svg: "image/svg+xml" };
 
 // Runs in the page before anything of it.
@@ -33,6 +34,7 @@ const pages = new Map();
 
 async function open({ url, folder, sites = [], width = 1280, height = 800, scheme = "dark", touch = false }) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, hasTouch: touch, acceptDownloads: true });
+  context.setDefaultTimeout(DEADLINE_MS);
   const page = await context.newPage();
   const did = [], requests = [];
   page.on("dialog", (dialog) => { did.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
@@ -73,7 +75,7 @@ const commands = {
   evaluate: ({ page, script }) => pages.get(page).page.evaluate(script),
   wait: async ({ page, script }) => {
     // Not waitForFunction: it needs eval, which the pages under test forbid.
-    for (const until = Date.now() + 30000; Date.now() < until; await new Promise((go) => setTimeout(go, 20))) {
+    for (const until = Date.now() + DEADLINE_MS; Date.now() < until; await new Promise((go) => setTimeout(go, 20))) {
       if (await pages.get(page).page.evaluate(script)) return true;
     }
     throw new Error(`it did not happen in time: ${script}`);

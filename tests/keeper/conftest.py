@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.fleet import Fleet, Member, open_fleet
+from tests.support.fleet import Fleet, Member, open_fleet
 
 
 @pytest.fixture

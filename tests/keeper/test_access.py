@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.fleet import Fleet, Member, open_fleet
 from scrubjay.keeper.clients import peer
 from scrubjay.keeper.protocol import encode_frame
+from tests.support.conditions import DEADLINE_S
+from tests.support.fleet import Fleet, Member, open_fleet
 
 _NOBODY = 65534
 
@@ -65,7 +66,7 @@ def _knock_as(uid: int, folder: Path) -> str:
             os.setuid(uid)
             os.chdir(folder)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
-                caller.settimeout(5)
+                caller.settimeout(DEADLINE_S)
                 caller.connect("keeper.sock")
                 caller.sendall(encode_frame({"do": "status", "id": 1}))
                 os.write(tell, b"answer" if caller.recv(65536) else b"nothing")
@@ -82,21 +83,16 @@ def _knock_as(uid: int, folder: Path) -> str:
     return answer
 
 
-def _require_root() -> None:
-    if os.geteuid() != 0:
-        pytest.fail("this test knocks as another user: run the suite as root")
-
-
+@pytest.mark.needs("root")
 def test_another_user_does_not_get_to_the_socket(public_fleet: Fleet) -> None:
-    _require_root()
     member = public_fleet.start("m", "cat")
 
     assert _knock_as(_NOBODY, member.pod.folder) == "refused"
     assert _knock_as(0, member.pod.folder) == "answer"
 
 
+@pytest.mark.needs("root")
 def test_another_user_who_gets_to_the_socket_is_hung_up_on(public_fleet: Fleet) -> None:
-    _require_root()
     member = public_fleet.start("m", "cat")
     _open_up(public_fleet, member)
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
-from chaos.fleet import Fleet, Member
-from chaos.machine import eventually, kill
 from scrubjay.errors import KeeperGone, KeeperRefused
 from scrubjay.pods.connection import Connection
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Record
 from scrubjay.tape.stream import RecordStream
+from tests.support.conditions import DEADLINE_S, eventually
+from tests.support.fleet import Fleet, Member
+from tests.support.processes import kill
 
 
 def _follow(member: Member, keeper: Connection, offset: int) -> RecordStream:
@@ -25,7 +27,7 @@ def _follow(member: Member, keeper: Connection, offset: int) -> RecordStream:
 def _read_to_the_end(keeper: Connection, stream: RecordStream, found: list[Record]) -> object:
     """Take everything until the connection ends; the status the keeper said goodbye with, if it did."""
     ended: object = None
-    keeper.socket.settimeout(10)
+    keeper.socket.settimeout(DEADLINE_S)
     try:
         while True:
             for meta, tail in keeper.receive():
@@ -59,14 +61,14 @@ def test_what_a_follower_was_shown_survives_the_keeper(fleet: Fleet) -> None:
                 found += stream.feed(tail)
         kill(member.keeper_pid)
         _read_to_the_end(keeper, stream, found)
-    eventually(lambda: not member.pod.alive, "the keeper is gone", within_s=5)
+    eventually(lambda: not member.pod.alive, "the keeper is gone")
 
     assert member.records()[: len(found)] == found
 
 
 def test_a_late_follower_begins_where_it_asks_to(fleet: Fleet) -> None:
     member = fleet.start("m", "sh", "-c", "echo one; read x; echo two")
-    eventually(lambda: b"one" in member.output(), "it shows the first line", within_s=5)
+    eventually(lambda: b"one" in member.output(), "it shows the first line")
     first = member.records()
     found: list[Record] = []
 
@@ -80,14 +82,14 @@ def test_a_late_follower_begins_where_it_asks_to(fleet: Fleet) -> None:
 
 def test_a_follower_that_stops_reading_for_a_while_misses_nothing(fleet: Fleet) -> None:
     member = fleet.metronome("m", "--wait", "--rate", "0", "--long", "--count", "50000", "--stay")
-    eventually(member.log.exists, "the agent waits for its start", within_s=5)
+    eventually(member.log.exists, "the agent waits for its start")
     found: list[Record] = []
 
     with member.pod.connect() as keeper:
         stream = _follow(member, keeper, 0)
         kill(member.agent_pid, signal.SIGUSR1)
-        eventually(lambda: member.progress == 49_999, "the agent has written everything", within_s=20)
-        eventually(lambda: member.ledger().last == 49_999, "it is all on the tape", within_s=5)
+        eventually(lambda: member.progress == 49_999, "the agent has written everything")
+        eventually(lambda: member.ledger().last == 49_999, "it is all on the tape")
         kill(member.agent_pid)
         _read_to_the_end(keeper, stream, found)
 
@@ -97,9 +99,7 @@ def test_a_follower_that_stops_reading_for_a_while_misses_nothing(fleet: Fleet) 
 def test_a_follower_is_told_to_read_sealed_segments_from_their_files(fleet: Fleet) -> None:
     code = "import os, tty; tty.setraw(1)\nfor _ in range(18): os.write(1, bytes(1 << 20))\nos.read(0, 1)"
     member = fleet.start("m", sys.executable, "-I", "-S", "-c", code)
-    fleet.eventually(
-        lambda: member.segments(".sealed") and len(member.segments(".raw")) == 1, "one is sealed", within_s=30
-    )
+    fleet.eventually(lambda: member.segments(".sealed") and len(member.segments(".raw")) == 1, "one is sealed")
 
     with member.pod.connect() as keeper:
         keeper.send({"do": "follow", "from": 0})
@@ -109,20 +109,22 @@ def test_a_follower_is_told_to_read_sealed_segments_from_their_files(fleet: Flee
     assert fleet.cli("verify", "m").stdout == "m: clean\n"
 
 
-def test_a_follower_that_reads_nothing_delays_the_end_by_two_seconds_at_most(fleet: Fleet) -> None:
+def test_a_follower_that_reads_nothing_delays_the_end_by_two_seconds_at_most(
+    fleet: Fleet, promised: Callable[[float], float]
+) -> None:
     member = fleet.metronome("m", "--wait", "--rate", "0", "--long", "--count", "20000")
-    eventually(member.log.exists, "the agent waits for its start", within_s=5)
+    eventually(member.log.exists, "the agent waits for its start")
 
     with member.pod.connect() as keeper:
         keeper.send({"do": "follow", "from": 0})
         kill(member.agent_pid, signal.SIGUSR1)
-        eventually(lambda: member.records(Kind.EXIT), "the agent has ended", within_s=10)
+        eventually(lambda: member.records(Kind.EXIT), "the agent has ended")
         began = time.monotonic()
-        eventually(lambda: member.records()[-1].kind == Kind.SEAL, "its tape is closed", within_s=5)
+        eventually(lambda: member.records()[-1].kind == Kind.SEAL, "its tape is closed")
         with member.pod.connect() as late, pytest.raises(KeeperRefused, match="the tape is closed"):
             late.ask({"do": "mark", "label": "too late", "author": "test"})
-        eventually(lambda: not member.pod.alive, "the keeper has ended", within_s=5)
+        eventually(lambda: not member.pod.alive, "the keeper has ended")
 
     assert member.labels() == []
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < promised(4)
     assert member.ledger().last == 19_999

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos.fleet import Fleet, Member
-from chaos.machine import eventually
 from scrubjay.keeper.foreground import observe_group
+from tests.support.conditions import eventually
+from tests.support.fleet import Fleet, Member
 
 
 def _seen(member: Member) -> list[tuple[object, object]]:
@@ -22,29 +22,34 @@ def _type(member: Member, text: str) -> None:
 
 
 def test_a_silent_program_is_seen_to_work(fleet: Fleet) -> None:
-    member = fleet.start("m", "sleep", "60")
+    member = fleet.start("m", "sleep", "600")
 
-    eventually(lambda: _seen(member) == [("works", "sleep")], "it is seen", within_s=5)
+    eventually(lambda: _seen(member) == [("works", "sleep")], "it is seen")
     assert member.output() == b""
 
 
 def test_a_script_works_then_reads_a_line_then_works(fleet: Fleet) -> None:
-    member = fleet.start("m", "sh", "-c", "sleep 1; printf 'name? '; head -n 1 > /dev/null; echo; sleep 60")
+    seen = fleet.logs / "seen"
+    wait = f"while [ ! -e {seen} ]; do sleep 0.05; done"
+    member = fleet.start("m", "sh", "-c", f"{wait}; printf 'name? '; head -n 1 > /dev/null; echo; sleep 600")
 
-    eventually(lambda: _seen(member)[-1:] == [("reads", "sh")], "it reads", within_s=10)
+    eventually(lambda: _seen(member) == [("works", "sh")], "it works before it asks")
+    seen.touch()
+    eventually(lambda: _seen(member)[-1:] == [("reads", "sh")], "it reads")
     _type(member, "ann\n")
 
-    eventually(lambda: _seen(member) == [("works", "sh"), ("reads", "sh"), ("works", "sh")], "it works", within_s=10)
+    eventually(lambda: _seen(member) == [("works", "sh"), ("reads", "sh"), ("works", "sh")], "it works")
 
 
 def test_a_shell_at_its_prompt_is_not_the_command_that_it_runs(fleet: Fleet) -> None:
     member = fleet.start("m", "bash", "--norc", "-i")
-    eventually(lambda: b"$ " in member.output() or b"# " in member.output(), "it has a prompt", within_s=10)
+    eventually(lambda: b"$ " in member.output() or b"# " in member.output(), "it has a prompt")
 
-    _type(member, "sleep 2\n")
+    _type(member, "sleep 600\n")
 
-    eventually(lambda: ("works", "sleep") in _seen(member), "its command is seen", within_s=10)
-    eventually(lambda: _seen(member)[-1] == ("draws", None), "and its end", within_s=10)
+    eventually(lambda: ("works", "sleep") in _seen(member), "its command is seen")
+    _type(member, "\x03")
+    eventually(lambda: _seen(member)[-1] == ("draws", None), "and its end")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +65,7 @@ def test_a_shell_at_its_prompt_is_not_the_command_that_it_runs(fleet: Fleet) -> 
 def test_nothing_is_said_of_a_program_that_hides_where_it_sleeps(
     tmp_path: Path, wchan: str | None, state: str, seen: tuple[str, str] | None
 ) -> None:
-    child = subprocess.Popen(["sleep", "60"], process_group=0)
+    child = subprocess.Popen(["sleep", "600"], process_group=0)
     process = tmp_path / str(child.pid)
     (process / "fd").mkdir(parents=True)
     (process / "fd" / "3").symlink_to("/dev/pts/7")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from faulty_disk import FaultyDisk
-from keeper.rig import RESERVE_BYTES, SYNC_US, WINDOW_BYTES, Rig
 from scrubjay.clock import SystemClock
 from scrubjay.tape.format import Kind
+from tests.keeper.recorder_rig import RESERVE_BYTES, SYNC_US, WINDOW_BYTES, Rig
+from tests.support.faulty_disk import FaultyDisk
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from chaos.fleet import Fleet, Member
-from chaos.machine import eventually, is_alive
 from scrubjay.errors import KeeperGone, KeeperRefused
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
-from tiers import sized
+from tests.support.conditions import DEADLINE_S, eventually
+from tests.support.fleet import Fleet, Member
+from tests.support.processes import is_alive
+from tests.support.tiers import sized
 
 _WORDS = ("follow", "answer", "write", "resize", "signal", "mark", "event", "status", "nonsense")
 _FIELDS = (
@@ -50,7 +51,7 @@ def _frame(meta: bytes, tail: bytes = b"") -> bytes:
 
 def _assert_well(member: Member) -> None:
     with member.pod.connect() as keeper:
-        status = keeper.status(timeout_s=5)
+        status = keeper.status(timeout_s=DEADLINE_S)
     assert status is not None
     assert (status["keeper_pid"], status["agent_pid"]) == (member.keeper_pid, member.agent_pid)
     assert is_alive(member.agent_pid)
@@ -99,9 +100,8 @@ def test_bytes_that_are_no_frame_end_the_connection_and_nothing_else(shared_memb
     _assert_well(shared_member)
 
 
-@pytest.mark.timeout(sized(120, 3600))
 def test_no_request_ends_a_keeper(shared_member: Member) -> None:
-    @settings(max_examples=sized(100, 5000), deadline=None)
+    @settings(max_examples=sized(30, 300, 5000))
     @given(metas=st.lists(_METAS, min_size=1, max_size=8), tail=st.binary(max_size=200))
     def holds(metas: list[tuple[object, Json]], tail: bytes) -> None:
         assume(not any(do == "signal" and fields.get("signal") for do, fields in metas))
@@ -121,7 +121,7 @@ def test_a_client_that_never_reads_its_answers_is_hung_up_on(shared_member: Memb
     status = _frame(b'{"do":"status","id":1}')
 
     with shared_member.pod.connect() as keeper:
-        keeper.socket.settimeout(30)
+        keeper.socket.settimeout(DEADLINE_S)
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             keeper.socket.sendall(status * 100_000)
 
@@ -147,10 +147,12 @@ def test_an_unknown_request_is_refused_with_a_reason(shared_member: Member) -> N
 
 def test_a_request_after_the_end_is_refused(fleet: Fleet) -> None:
     # It ignores TERM for as long as its keeper lets it, so that there is a time between its end and the tape's.
-    member = fleet.start("m", "sh", "-c", "setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & sleep 0.2; read x")
+    stays = 'trap "" TERM; echo stays; sleep 1000; sleep 1000'
+    member = fleet.start("m", "sh", "-c", f"setsid sh -c '{stays}' & read x")
+    eventually(lambda: b"stays" in member.output(), "it is there to stay")
     with member.pod.connect() as keeper:
         keeper.ask({"do": "write", "author": "test"}, b"\n")
-        eventually(lambda: (keeper.status(timeout_s=5) or {})["state"] == "ending", "it has ended", within_s=5)
+        eventually(lambda: (keeper.status(timeout_s=DEADLINE_S) or {})["state"] == "ending", "it has ended")
 
         with pytest.raises(KeeperRefused, match="the agent has ended"):
             keeper.ask({"do": "write", "author": "test"}, b"x")
@@ -163,9 +165,8 @@ def test_a_request_after_the_end_is_refused(fleet: Fleet) -> None:
     assert member.records(Kind.RESIZE) == []
 
 
-@pytest.mark.timeout(sized(120, 3600))
 def test_marks_that_race_the_end_are_on_the_tape_or_not_acknowledged(fleet: Fleet) -> None:
-    for number in range(sized(5, 50)):
+    for number in range(sized(2, 20, 50)):
         member = fleet.start(f"m{number}", "sh", "-c", "read x")
         acknowledged: list[str] = []
         with member.pod.connect() as keeper:

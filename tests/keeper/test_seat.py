@@ -8,9 +8,9 @@ import sys
 import termios
 import tty
 
-from chaos.machine import eventually
 from scrubjay.keeper.seat import Seat
-from terminal import Terminal
+from tests.support.conditions import eventually
+from tests.support.terminal import Terminal
 
 # A program and another one of its terminal: SIGUSR1 gives the terminal to the other, SIGUSR2 takes it back.
 _STOPPED_AND_CONTINUED = """
@@ -40,10 +40,10 @@ def test_a_terminal_that_a_shell_had_is_ours_again_when_it_is_raw() -> None:
             assert seat.look()
 
             os.kill(owner.pid, signal.SIGUSR1)
-            eventually(lambda: not seat.look(), "the other has it", within_s=10)
+            eventually(lambda: not seat.look(), "the other has it")
             termios.tcsetattr(seat.terminal, termios.TCSANOW, cooked)
             os.kill(owner.pid, signal.SIGUSR2)
-            eventually(lambda: _foreground_group(owner.pid) == owner.pid, "its owner has it again", within_s=10)
+            eventually(lambda: _foreground_group(owner.pid) == owner.pid, "its owner has it again")
             assert not seat.look()
 
             tty.setraw(seat.terminal)

@@ -11,14 +11,15 @@ from typing import cast
 
 import pytest
 
-from canaries import Canary, make_canaries
-from keeper.rig import Rig
 from scrubjay.errors import BadSetting
 from scrubjay.keeper.redaction import HOLD_S, Redaction
 from scrubjay.keeper.secrets import Mask, Secret, find_secrets, hide_in, hide_in_facts, looks_secret
 from scrubjay.settings import read_settings
 from scrubjay.tape.format import Kind
 from scrubjay.tape.redaction import veil
+from tests.keeper.recorder_rig import Rig
+from tests.support.canaries import Canary, make_canaries
+from tests.support.tiers import sized
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 PASSWORD = "hunter2-hunter2"
@@ -268,7 +269,7 @@ def test_sixty_secrets_in_a_stream_of_anything_are_hidden_and_nothing_else_is() 
     secrets = find_secrets({canary.variable: canary.value for canary in canaries})
     plain = ["\x1b[2J\x1b[H", "plain text ", "日本語", "ghp_ sk-ant- AKIA ", "\r\n"]
     words = [*(canary.printed for canary in canaries), *plain]
-    for _ in range(40):
+    for _ in range(sized(10, 40, 400)):
         text = "".join(rng.choices(words, k=50)).replace("\n", "\r\n")
         data = text.encode()
         cuts = sorted(rng.choices(range(len(data)), k=rng.choice((3, 300))))

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import scrubjay
-from chaos.fleet import Fleet
-from chaos.machine import resident_kib
+from tests.support.fleet import Fleet
+from tests.support.processes import resident_kib
 
 _SOURCE = Path(scrubjay.__file__).parent.parent
 _LOAD = f"import sys; sys.path.insert(0, {str(_SOURCE)!r}); import scrubjay.keeper.start; print(*sys.modules)"

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from recorded import head, output, resize
-
-from corpus import Output, Recording
 from scrubjay.replay.exports.clip import Clip
 from scrubjay.replay.reel import Reel, Source
 from scrubjay.replay.workers import Workers
 from scrubjay.screen.ghostty import Terminal
 from scrubjay.screen.snapshot import read_picture
-from tape.tapes import Content, make_tape
+from tests.support.corpus import Output, Recording
+from tests.support.recordings import head, output, resize
+from tests.support.tapes import Content, make_tape
 
 SECOND = 1_000_000
 

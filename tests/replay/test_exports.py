@@ -11,10 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from clips import SECOND, contents_of, make_clip, part_of, text_after, text_at
-from recorded import WALL_US, head, mark, output, resize
 
-from corpus import Recording, recordings
 from scrubjay.errors import BadInput
 from scrubjay.replay.exports.cast import cast_records
 from scrubjay.replay.exports.clip import Clip
@@ -25,8 +22,12 @@ from scrubjay.replay.exports.txt import encode_text
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.asciicast import encode_cast_v2, encode_cast_v3
 from scrubjay.tape.format import Kind
-from tape.tapes import Content
-from tiers import sized
+from tests.replay.clips import SECOND, contents_of, make_clip, part_of, text_after, text_at
+from tests.support.corpus import Recording, recordings
+from tests.support.recordings import WALL_US, head, mark, output, resize
+from tests.support.tables import every_row
+from tests.support.tapes import Content
+from tests.support.tiers import sized
 
 _AGENTS = ("claude-session", "claude-turn-classic", "codex-turn", "gemini-resize", "opencode-drop")
 
@@ -47,13 +48,13 @@ def _counting(count: int) -> list[Content]:
     return [head(40, 5), *(output(n * SECOND, b"\x1b[2J\x1b[Hnumber %d" % n) for n in range(1, count + 1))]
 
 
-@pytest.mark.parametrize("name", _AGENTS)
+@every_row("name", _AGENTS)
 def test_a_clip_as_a_cast_shows_what_was_shown(
     name: str, agents: dict[str, Recording], tmp_path: Path, workers: Workers
 ) -> None:
     whole = make_clip(tmp_path, workers, contents_of(agents[name]))
     rng = Random(name)
-    for _ in range(sized(4, 40)):
+    for _ in range(sized(2, 4, 40)):
         start, stop = sorted(rng.randrange(whole.duration) for _ in range(2))
 
         header, events = _cast(part_of(whole, start, stop))
@@ -137,7 +138,7 @@ def _check_as_the_player_does(files: dict[str, bytes]) -> tuple[dict[str, Any], 
     return index, segments
 
 
-@pytest.mark.parametrize("name", _AGENTS)
+@every_row("name", _AGENTS)
 def test_every_segment_shows_what_was_shown_without_those_before(
     name: str, agents: dict[str, Recording], tmp_path: Path, workers: Workers
 ) -> None:
@@ -234,7 +235,7 @@ def _screens(page: str) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", _AGENTS)
+@every_row("name", _AGENTS)
 def test_a_page_has_every_screen_and_is_small(
     name: str, agents: dict[str, Recording], tmp_path: Path, workers: Workers
 ) -> None:

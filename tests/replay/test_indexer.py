@@ -9,9 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from recorded import WALL_US, cut_up, head, mark, open_replay, output, record_tape, resize
 
-from chaos.small_disk import mount_small_disk
 from scrubjay.replay import indexer
 from scrubjay.replay.indexer import Indexer
 from scrubjay.replay.keyframes import FILE, Keyframes
@@ -20,8 +18,11 @@ from scrubjay.replay.rows import Row
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json, encode_typed
-from tape.tapes import TAPE_ID, TapeOnDisk, begin_tape
-from tiers import sized
+from tests.support.recordings import WALL_US, cut_up, head, mark, open_replay, output, record_tape, resize
+from tests.support.small_disk import mount_small_disk
+from tests.support.tables import every_row
+from tests.support.tapes import TAPE_ID, TapeOnDisk, begin_tape
+from tests.support.tiers import sized
 
 SECOND = 1_000_000
 
@@ -133,8 +134,8 @@ def test_every_line_of_a_log_is_taken_once_with_an_offset_near_it(tmp_path: Path
     assert sorted(whole) == sorted(f"line number {n}" for n in range(2000))
 
 
-@pytest.mark.parametrize("cols", [20, 120, 1000])
-@pytest.mark.parametrize("portion", [500, 60_000])
+@every_row("cols", [20, 120, 1000])
+@every_row("portion", [500, 60_000])
 def test_short_lines_are_taken_before_the_terminal_forgets_them(
     tmp_path: Path, workers: Workers, cols: int, portion: int
 ) -> None:
@@ -221,6 +222,22 @@ def test_rows_and_what_erases_them_may_come_in_one_record(tmp_path: Path, worker
     _index(tape, workers, rows)
 
     assert {f"gone {n}" for n in range(277)} <= set(rows.texts)
+
+
+def test_the_last_screen_of_a_recording_that_is_over_is_taken_at_once_though_its_tape_has_no_end(
+    tmp_path: Path, workers: Workers
+) -> None:
+    writer = begin_tape(tmp_path / "pod")
+    for content in (head(80, 24), output(1000, b"last words")):
+        writer.append(*content)
+    writer.sync()
+    writer.close()
+    tape, rows = TapeOnDisk(tmp_path / "pod", TAPE_ID), Rows()
+    indexer = Indexer(tape.open(), workers, Keyframes(tape.root, tape.id, workers.identity), rows)
+
+    assert indexer.run(now_us=WALL_US + 1001, over=True)
+
+    assert rows.texts == ["last words"]
 
 
 def test_a_row_that_stands_on_a_live_screen_is_taken_when_it_has_stood_long_enough(
@@ -310,7 +327,7 @@ def test_whatever_rots_in_the_index_the_screens_are_the_same(tmp_path: Path, wor
     path = tape.root / FILE
     kept = path.read_bytes()
 
-    for _ in range(sized(60, 2000)):
+    for _ in range(sized(15, 60, 2000)):
         path.write_bytes(_rot(rng, kept))
         replay = open_replay(tape, workers)
         replay.index()
@@ -335,6 +352,7 @@ def _rot(rng: Random, kept: bytes) -> bytes:
     return bytes(data) if rng.random() < 0.8 else bytes(data[: rng.randrange(len(data))])
 
 
+@pytest.mark.needs("mount")
 @pytest.mark.parametrize("leave_kib", [0, 100])
 def test_a_full_disk_keeps_nobody_from_looking(tmp_path: Path, workers: Workers, leave_kib: int) -> None:
     rng = Random(8)

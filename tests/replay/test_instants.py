@@ -22,6 +22,7 @@ from scrubjay.replay.instants import (
     resolve,
     wall_before,
 )
+from tests.support.tables import every_row
 
 S = 1_000_000
 MINUTE, HOUR, DAY = 60 * S, 3_600 * S, 86_400 * S
@@ -36,7 +37,7 @@ def _wall(text: str) -> int:
 _NIGHT = [Span(0, HOUR, _wall("2026-11-15T02:13:55"))]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "meant"),
     [
         ("12.5s", FromStart(12_500_000)),
@@ -70,7 +71,7 @@ def test_every_form_of_an_instant_is_understood(raw: str, meant: Instant) -> Non
     assert parse_instant(raw) == meant
 
 
-@pytest.mark.parametrize(
+@every_row(
     "raw",
     [
         *("", "-", "soon", "12x", "1m1h", "1h 2m", "--5s", "-50%", "1:2:3", "24:00", "02:60", "02:14:60", "1e3", "٣s"),
@@ -115,7 +116,7 @@ def test_a_span_shown_to_a_person_says_exactly_how_long(us: int) -> None:
     assert sign * (total * S + int(shown[-6:])) == us
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("us", "shown"),
     [(0, "0:00.0"), (7 * S, "0:07.0"), (HOUR + 2 * MINUTE + 3_590_000, "1:02:03.5"), (50 * HOUR, "50:00:00.0")],
 )
@@ -124,7 +125,7 @@ def test_spans_are_short_to_read(us: int, shown: str) -> None:
     assert format_span(us, digits=0) == shown[:-2]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "time"),
     [
         *(("12.5s", 12_500_000), ("50%", HOUR // 2), ("100%", HOUR), ("-10m", 50 * MINUTE), ("0", 0), ("60m", HOUR)),
@@ -138,7 +139,7 @@ def test_an_instant_within_the_recording_is_found(raw: str, time: int) -> None:
     assert (moment.time, moment.offset, moment.clamped) == (time, None, None)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "time", "why"),
     [
         ("2h", HOUR, "2:00:00.0 is after the end of the recording (1:00:00.0); showing its end"),

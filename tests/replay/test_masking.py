@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 
-import pytest
-
-from canaries import make_canaries
 from scrubjay.replay.exports.masking import mask_placed, mask_records
 from scrubjay.replay.frame import Frame
 from scrubjay.screen.ghostty import Terminal
@@ -16,6 +13,8 @@ from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json, encode_size, encode_typed
 from scrubjay.tape.record import Record
 from scrubjay.tape.redaction import veil
+from tests.support.canaries import make_canaries
+from tests.support.tables import every_row
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 HIDDEN = "ghp_" + veil(36)
@@ -104,8 +103,8 @@ def test_thousands_of_small_records_hide_every_key() -> None:
     assert not [secret for canary in canaries for secret in canary.secrets if secret in shown]
 
 
-@pytest.mark.parametrize("portion", [1, 7, 20, 40])
-@pytest.mark.parametrize("flood", [(64 << 10) - 8, 64 << 10, 100 << 10])
+@every_row("portion", [1, 7, 20, 40])
+@every_row("flood", [(64 << 10) - 8, 64 << 10, 100 << 10])
 def test_a_key_that_begins_at_the_end_of_a_flood_is_hidden(flood: int, portion: int) -> None:
     text = b"x" * flood + f"\r\n{TOKEN}\r\n".encode() + b"y" * flood
     start = flood + 2 + 10

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from recorded import WALL_US, head, mark, output, record_tape
 
 from scrubjay.errors import BadInstant
 from scrubjay.replay.reel import Reel, Source
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json
-from tape.tapes import Content, TapeOnDisk, make_tape
+from tests.support.recordings import WALL_US, head, mark, output, record_tape
+from tests.support.tables import every_row
+from tests.support.tapes import Content, TapeOnDisk, make_tape
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -29,19 +29,19 @@ def _source(tape: TapeOnDisk) -> Source:
     return Source(tape.open(), tape.root, lambda: False)
 
 
-@pytest.fixture
-def reel(tmp_path: Path) -> Iterator[Reel]:
+@pytest.fixture(scope="module")
+def reel(tmp_path_factory: pytest.TempPathFactory, workers: Workers) -> Reel:
     """Two tapes of three seconds, an hour apart."""
+    folder = tmp_path_factory.mktemp("reel")
     first = make_tape(
-        tmp_path / "first", [*_words(b"a", b"b", b"c", wall_us=WALL_US), mark(3 * SECOND, "early")], "a" * 26
+        folder / "first", [*_words(b"a", b"b", b"c", wall_us=WALL_US), mark(3 * SECOND, "early")], "a" * 26
     )
     second = make_tape(
-        tmp_path / "second", [*_words(b"d", b"e", b"f", wall_us=WALL_US + HOUR), mark(3 * SECOND, "late")], "b" * 26
+        folder / "second", [*_words(b"d", b"e", b"f", wall_us=WALL_US + HOUR), mark(3 * SECOND, "late")], "b" * 26
     )
-    with Workers() as workers:
-        reel = Reel([_source(first), _source(second)], workers)
-        reel.index()
-        yield reel
+    reel = Reel([_source(first), _source(second)], workers)
+    reel.index()
+    return reel
 
 
 def test_its_time_goes_on_over_the_gap(reel: Reel) -> None:
@@ -83,7 +83,7 @@ def test_marks_of_all_tapes_are_in_order(reel: Reel) -> None:
     assert (next_one.label, previous.label) == ("late", "early")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("raw", "text"),
     [("0", ""), ("1.5s", "a"), ("50%", ""), ("-1s", "e"), ("100%", "f"), ("-0s", "f")],
 )
@@ -126,13 +126,12 @@ def test_the_timeline_says_how_long_there_was_nobody_between_two_tapes(reel: Ree
     assert timeline.away == (HOUR - 3 * SECOND,)
 
 
-def test_the_timeline_shows_activity_marks_and_seams(tmp_path: Path) -> None:
+def test_the_timeline_shows_activity_marks_and_seams(tmp_path: Path, workers: Workers) -> None:
     contents = [head(40, 5), output(SECOND, b"x" * 1000), output(60 * SECOND, b"y" * 10)]
     tape = record_tape(tmp_path / "pod", contents)
-    with Workers() as workers:
-        reel = Reel([_source(tape)], workers)
-        reel.index()
-        timeline = reel.timeline(60)
+    reel = Reel([_source(tape)], workers)
+    reel.index()
+    timeline = reel.timeline(60)
 
     assert timeline.duration == 60 * SECOND
     assert timeline.density[1] == 1.0

@@ -7,13 +7,24 @@ from random import Random
 from typing import Any
 
 import pytest
-from recorded import WALL_US, cut_up, differences, head, mark, open_replay, output, record_tape, resize, truth_of
 
-from crashes import crashing_after_resize, crashing_stream
 from scrubjay.replay import replay as replay_module
 from scrubjay.replay.workers import Workers
 from scrubjay.tape.reader import Tape
-from tape.tapes import TapeOnDisk
+from tests.support.crashes import crashing_after_resize, crashing_stream
+from tests.support.recordings import (
+    WALL_US,
+    cut_up,
+    differences,
+    head,
+    mark,
+    open_replay,
+    output,
+    record_tape,
+    resize,
+    truth_of,
+)
+from tests.support.tapes import TapeOnDisk
 
 SECOND = 1_000_000
 
@@ -284,7 +295,7 @@ def test_scrollback_is_there_on_request(tmp_path: Path, workers: Workers) -> Non
 
 
 def test_a_tape_that_grows_is_taken_in_on_request(tmp_path: Path, workers: Workers) -> None:
-    from tape.tapes import begin_tape
+    from tests.support.tapes import begin_tape
 
     writer = begin_tape(tmp_path / "pod")
     for content in (head(40, 5), output(1, b"one")):

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrubjay.replay.rows import BLOCK_ROWS, BadBlock, Block, Row, encode_rows
+from tests.support.tables import every_row
 
 _ROWS = st.builds(
     Row,
@@ -37,7 +38,7 @@ def test_a_block_that_was_changed_anywhere_is_bad() -> None:
         assert block.text == Block(data).text  # what nothing depends on
 
 
-@pytest.mark.parametrize("cut", [0, 1, 10, -1])
+@every_row("cut", [0, 1, 10, -1])
 def test_a_block_that_ends_early_is_bad(cut: int) -> None:
     data = encode_rows([Row(1, 2, 3, "typed", "some text that was typed")])
 

@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay import index_writer
 from scrubjay.errors import BadQuery, IndexDiscarded, SearchUnavailable
 from scrubjay.query import matches, parse_query
 from scrubjay.replay.rows import BLOCK_ROWS, Row
 from scrubjay.replay.search import Hit, Progress, SearchIndex, find_in
+from tests.programs import index_writer
+from tests.support.tables import every_row
+from tests.support.tiers import sized
 
 _WALL = 1_790_000_000_000_000
 _S = 1_000_000
@@ -56,7 +58,14 @@ def test_a_row_is_found_with_everything_that_is_known_of_it(index: SearchIndex) 
     assert hit == Hit("tape", _S, 10, 1, "shown", "Error: connection refused", _WALL + _S)
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def phrases(index: SearchIndex) -> SearchIndex:
+    _fill(index, "a", "an error", "日本語の文字幅", "\ue0a0branch\ue0b0 🤖 ok")
+    _fill(index, "b", "Zażółć gęślą jaźń", "error in src/foo_bar.py", wall_us=_WALL + 100 * _S)
+    return index
+
+
+@every_row(
     ("query", "found"),
     [
         ("error", ["error in src/foo_bar.py", "an error"]),
@@ -76,12 +85,9 @@ def test_a_row_is_found_with_everything_that_is_known_of_it(index: SearchIndex) 
         ("absent", []),
     ],
 )
-def test_words_phrases_prefixes_and_exclusions_work(index: SearchIndex, query: str, found: list[str]) -> None:
-    _fill(index, "a", "an error", "日本語の文字幅", "\ue0a0branch\ue0b0 🤖 ok")
-    _fill(index, "b", "Zażółć gęślą jaźń", "error in src/foo_bar.py", wall_us=_WALL + 100 * _S)
-
-    assert _texts(index.search(parse_query(query))) == found
-    assert index.count(parse_query(query)) == len(found)
+def test_words_phrases_prefixes_and_exclusions_work(phrases: SearchIndex, query: str, found: list[str]) -> None:
+    assert _texts(phrases.search(parse_query(query))) == found
+    assert phrases.count(parse_query(query)) == len(found)
 
 
 def test_the_newest_come_first_whichever_tape_they_are_on(index: SearchIndex) -> None:
@@ -163,11 +169,12 @@ def test_of_two_who_take_in_the_same_part_one_is_dropped(index: SearchIndex, pat
 
 
 def test_many_small_batches_make_the_same_index_as_one(index: SearchIndex) -> None:
-    for n in range(3 * BLOCK_ROWS + 5):
+    count = sized(1, 3, 3) * BLOCK_ROWS + 5
+    for n in range(count):
         _fill(index, "small", f"word{n}")
-    _fill(index, "large", *(f"word{n}" for n in range(3 * BLOCK_ROWS + 5)))
+    _fill(index, "large", *(f"word{n}" for n in range(count)))
 
-    for n in (0, 1, BLOCK_ROWS - 1, BLOCK_ROWS, 2 * BLOCK_ROWS + 1, 3 * BLOCK_ROWS + 4):
+    for n in (0, 1, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, count - 1):
         hits = index.search(parse_query(f"word{n}"))
         assert {(hit.tape, hit.at, hit.text) for hit in hits} == {(t, n * _S, f"word{n}") for t in ("small", "large")}
 
@@ -275,7 +282,7 @@ def test_every_way_finds_exactly_what_looking_at_every_row_finds(
             index.finish_batch(tape, start + 100, b"")
         kept += [Hit(tape, row.at, row.offset, row.y, row.kind, row.text, wall + row.at) for row in rows]
 
-    for _ in range(100):
+    for _ in range(sized(25, 100, 2000)):
         raw = " ".join(rng.choices(_ASKED, k=rng.randint(1, 3)) + rng.choices(["", "typed:", "shown:"], k=1))
         try:
             query = parse_query(raw)
@@ -312,7 +319,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchIndex]:
         yield index
 
 
-@settings(max_examples=300)
+@settings(max_examples=sized(60, 300, 5000))
 @given(raw=st.text(max_size=60), tapes=st.sampled_from([None, ["tape1"]]))
 def test_any_query_finds_something_or_is_bad(shared: SearchIndex, raw: str, tapes: list[str] | None) -> None:
     try:
@@ -383,17 +390,29 @@ def test_a_file_that_is_no_index_of_this_version_is_made_anew(path: Path, how: s
     _check(path)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_damage_anywhere_is_noticed_or_harmless(path: Path, seed: int) -> None:
-    with SearchIndex(path) as index:
+def test_damage_anywhere_is_noticed_or_harmless(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.sqlite"
+    with SearchIndex(whole) as index:
         for tape in ("a", "b"):
             _fill(index, tape, *(f"word {n} and more of them {n * 7919 % 1000:x}" for n in range(1000)))
-    rng = Random(seed)
-    data = bytearray(path.read_bytes())
-    start = rng.randrange(len(data))
-    data[start : start + 600] = rng.randbytes(len(data[start : start + 600]))
-    path.write_bytes(data)
+    for seed in range(sized(10, 40, 1000)):
+        path = tmp_path / str(seed) / "search.sqlite"
+        path.parent.mkdir()
+        path.write_bytes(_damaged(Random(seed), whole.read_bytes()))
+        try:
+            _use_damaged(path)
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
 
+
+def _damaged(rng: Random, data: bytes) -> bytes:
+    start = rng.randrange(len(data))
+    hurt = rng.randbytes(min(600, len(data) - start))
+    return data[:start] + hurt + data[start + len(hurt) :]
+
+
+def _use_damaged(path: Path) -> None:
     with SearchIndex(path) as index:
         for _ in range(2):
             try:
@@ -439,9 +458,9 @@ def test_a_place_that_cannot_hold_an_index_is_named(tmp_path: Path) -> None:
 
 
 def test_processes_that_add_to_different_tapes_do_not_disturb_each_other(path: Path) -> None:
-    tapes = ("a", "b", "c")
+    tapes, rows = ("a", "b", "c"), sized(2000, 6000, 6000)
     with ExitStack() as stack:
-        writers = [stack.enter_context(subprocess.Popen(_writer(path, tape, 6000))) for tape in tapes]
+        writers = [stack.enter_context(subprocess.Popen(_writer(path, tape, rows))) for tape in tapes]
         with SearchIndex(path) as index:
             while any(writer.poll() is None for writer in writers):
                 index.search(parse_query("common"))  # a reader in the middle of it
@@ -449,7 +468,7 @@ def test_processes_that_add_to_different_tapes_do_not_disturb_each_other(path: P
 
     with SearchIndex(path) as index:
         for tape in tapes:
-            _expect_whole(index, tape, 6000)
+            _expect_whole(index, tape, rows)
     _check(path)
 
 
@@ -464,8 +483,8 @@ def test_a_process_that_dies_in_the_middle_of_a_batch_leaves_neither_duplicates_
 
 
 def test_a_process_that_is_killed_at_any_moment_leaves_neither_duplicates_nor_holes(path: Path) -> None:
-    rows = 24 * index_writer.BATCH
-    for kill_after in range(1, 9):
+    rows = 3 * sized(3, 8, 100) * index_writer.BATCH
+    for kill_after in range(sized(3, 8, 100)):
         with subprocess.Popen(_writer(path, "a", rows), stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None
             for _ in range(kill_after % 3 + 1):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.checkouts import Checkouts
+from tests.support.checkouts import Checkouts
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from scrubjay.runner.tended import Tended
 from scrubjay.tape.format import SEGMENT_BYTES, Kind
 from scrubjay.tape.payload import encode_json
 from scrubjay.tape.record import Json, Record
-from tape.tapes import TapeOnDisk, begin_tape
+from tests.support.tapes import TapeOnDisk, begin_tape
 
 
 class FakeKeeper:

@@ -13,10 +13,10 @@ from scrubjay.runner.screens import Heard, LiveScreens
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json, encode_size
 from scrubjay.tape.record import Record
-from tape.tapes import TapeOnDisk, begin_tape
+from tests.support.conditions import DEADLINE_S
+from tests.support.tapes import TapeOnDisk, begin_tape
 
 _T = TypeVar("_T")
-_WITHIN_S = 20.0
 
 
 class GrowingTape:
@@ -71,10 +71,10 @@ class Audience:
         """All replies together."""
         return b"".join(replies for _, replies in self.replies(pod))
 
-    def wait_for(self, condition: Callable[[], _T], *, within_s: float = _WITHIN_S) -> _T:
+    def wait_for(self, condition: Callable[[], _T]) -> _T:
         """Wait until something was told that makes it true."""
         with self._changed:
-            assert self._changed.wait_for(condition, within_s), [heard for _, heard in self.heard]
+            assert self._changed.wait_for(condition, DEADLINE_S), [heard for _, heard in self.heard]
             return condition()
 
 
@@ -86,9 +86,11 @@ class Stage:
     audience: Audience
     screens: LiveScreens
     bystanders: frozenset[int]  #: processes that have nothing to do with it
+    pods: set[PodId] = field(default_factory=set[PodId])  #: whose screens were opened
 
     def open(self, tape: GrowingTape, *, answer_from: int = 0) -> None:
         """Keep the screen of a tape."""
+        self.pods.add(tape.pod)
         self.screens.open(tape.pod, tape.disk.open(), tape.disk.root, answer_from=answer_from)
 
     def tape(self, *, cols: int = 80, rows: int = 24) -> GrowingTape:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.checkouts import Checkouts
 from scrubjay.runner.changes import Change, FileChange
 from scrubjay.runner.worktrees import Worktree
+from tests.support.checkouts import Checkouts
 
 
 @pytest.fixture

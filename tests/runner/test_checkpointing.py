@@ -13,9 +13,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from chaos.machine import until
-from runner.checkouts import Checkouts
-from runner.test_checkpoints import pod_in
 from scrubjay.errors import GitFailed
 from scrubjay.pods.home import Home
 from scrubjay.pods.pod import Pod, read_pod, write_facts
@@ -25,6 +22,9 @@ from scrubjay.runner.checkpoints import Checkpoints, Moment
 from scrubjay.runner.worktrees import Worktree
 from scrubjay.tape.record import Json
 from scrubjay.wire.checkpoints import Checkpoint
+from tests.runner.test_checkpoints import pod_in
+from tests.support.checkouts import Checkouts
+from tests.support.conditions import until
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.checkouts import Checkouts
 from scrubjay.errors import NoCheckpoint, NoSuchWorktree, NoWorktree, RepositoryGone, WorktreeDirty
 from scrubjay.ids import PodName, new_pod_id, new_session_id
 from scrubjay.pods.pod import Pod
@@ -19,6 +18,7 @@ from scrubjay.runner import untracked
 from scrubjay.runner.checkpoints import Checkpoints, Moment
 from scrubjay.runner.worktrees import Worktree
 from scrubjay.wire.checkpoints import Checkpoint, Instant, Why, checkpoint_at
+from tests.support.checkouts import Checkouts
 
 _REFS = "refs/scrubjay/checkpoints"
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from chaos.machine import command_of, eventually, pids
-from runner.checkouts import Checkouts
 from scrubjay.errors import GitFailed, GitMissing
 from scrubjay.ids import PodName
 from scrubjay.runner.git import Git, clean
 from scrubjay.runner.worktrees import Worktrees
+from tests.support.checkouts import Checkouts
+from tests.support.conditions import eventually
+from tests.support.processes import command_of, is_alive, kill, pids
 
 _HOOKS = ("post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "post-merge", "post-rewrite")
 
@@ -109,40 +109,37 @@ def test_a_command_that_does_not_end_is_ended_with_all_it_started(checkouts: Che
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"git://127.0.0.1:{silent.getsockname()[1]}/x"
-        started = time.monotonic()
 
         with pytest.raises(GitFailed, match=r"took longer than 0\.3 s"):
             git.run("fetch", "--", url, cwd=checkouts.make(), timeout_s=0.3)
 
-        assert time.monotonic() - started < 5
-        eventually(lambda: not any(url.encode() in command_of(pid) for pid in pids()), "git is gone", within_s=5)
+        eventually(lambda: not any(url.encode() in command_of(pid) for pid in pids()), "git is gone")
 
 
 def test_what_runs_is_ended_when_we_are(checkouts: Checkouts) -> None:
-    git = _script(checkouts, f"touch {checkouts.folder}/begun; exec sleep 60\n")
-    started = time.monotonic()
+    git = _script(checkouts, f"touch {checkouts.folder}/begun; exec sleep 600\n")
 
     with ThreadPoolExecutor() as threads:
         running = threads.submit(git.run, "fetch", cwd=checkouts.folder)
-        eventually((checkouts.folder / "begun").exists, "git runs", within_s=10)
+        eventually((checkouts.folder / "begun").exists, "git runs")
         git.stop()
 
     with pytest.raises(GitFailed, match="being ended"):
         running.result()
     with pytest.raises(GitFailed, match="being ended"):
         git.run("version", cwd=checkouts.folder)
-    assert time.monotonic() - started < 30
 
 
 def test_something_left_in_the_background_is_not_waited_for(checkouts: Checkouts) -> None:
     # As an ssh that stays for the next connection does, with our pipe as its standard error.
-    lingering = _script(checkouts, "sleep 30 & echo done; exit 0\n")
-    started = time.monotonic()
+    lingering = _script(checkouts, "sleep 600 & echo done $!; exit 0\n")
 
     ended = lingering.run("anything", cwd=checkouts.folder)
 
-    assert ended.stdout == b"done\n"
-    assert time.monotonic() - started < 5
+    done, pid = ended.stdout.split()
+    assert done == b"done"
+    assert is_alive(int(pid))
+    kill(int(pid))
 
 
 def test_an_error_has_gits_words_without_controls_and_credentials(checkouts: Checkouts) -> None:

@@ -9,9 +9,9 @@ from threading import Barrier
 
 import pytest
 
-from runner.checkouts import Checkouts, git_daemon
 from scrubjay.errors import BadRepository, GitFailed, NoSuchBase
 from scrubjay.ids import PodName, parse_repository, without_credentials
+from tests.support.checkouts import Checkouts, git_daemon
 
 
 def _clones(checkouts: Checkouts) -> list[Path]:

@@ -12,7 +12,6 @@ from typing import cast
 
 import pytest
 
-from runner.checkouts import Checkouts
 from scrubjay.errors import PodRunning, StartFailed, WorktreeError
 from scrubjay.ids import new_pod_id
 from scrubjay.pods.home import Home
@@ -24,6 +23,8 @@ from scrubjay.runner.worktrees import Removal, Worktree, Worktrees
 from scrubjay.settings import Settings
 from scrubjay.tape.record import Json
 from scrubjay.wire.messages import ListWorktrees, RemoveWorktree, Start
+from tests.support.checkouts import Checkouts
+from tests.support.conditions import DEADLINE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -77,16 +78,18 @@ async def test_requests_that_wait_for_git_hold_up_nothing_else(
 ) -> None:
     runner = Runner(Home(checkouts.home), Settings(data=checkouts.home), checkouts.environ)
     go_on = threading.Event()
+    waiting: list[Worktrees] = []
 
-    def wait(_: Worktrees) -> list[Worktree]:
-        go_on.wait(30)
+    def wait(worktrees: Worktrees) -> list[Worktree]:
+        waiting.append(worktrees)
+        go_on.wait(DEADLINE_S)
         return []
 
     monkeypatch.setattr(Worktrees, "list", wait)
     asked = [asyncio.create_task(carry_out(runner, ListWorktrees())) for _ in range(GIT_THREADS)]
-    await asyncio.sleep(0.1)
     try:
-        assert await asyncio.wait_for(asyncio.to_thread(lambda: "looked"), 10) == "looked"
+        await until(lambda: len(waiting) == GIT_THREADS, "all of them wait")
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: "looked"), DEADLINE_S) == "looked"
         assert not any(task.done() for task in asked)
     finally:
         go_on.set()

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from chaos.machine import until
-from runner.fake_keeper import FakeKeeper
 from scrubjay.errors import HomeUnusable, ScrubjayError
 from scrubjay.ids import PodId, PodName, new_pod_id
 from scrubjay.pods.home import Home
@@ -23,6 +21,8 @@ from scrubjay.runner.runner import Runner
 from scrubjay.runner.worktrees import Worktrees
 from scrubjay.settings import Settings
 from scrubjay.tape.reader import Tape
+from tests.runner.fake_keeper import FakeKeeper
+from tests.support.conditions import until
 
 
 @asynccontextmanager

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.checkouts import Checkouts
 from scrubjay.errors import BadBase, BadBranch, BadId, BadInput, BadName, BadRepository, HomeUnusable, WorktreeMissing
 from scrubjay.ids import (
     PodName,
@@ -22,6 +21,7 @@ from scrubjay.ids import (
     parse_repository,
     parse_session_id,
 )
+from tests.support.checkouts import Checkouts
 
 _STEMS = (
     "..", "../x", "../../x", "a/../../b", "a/..", "./../x", "x/../../../etc/passwd", "....//x", "..;/x", ".", "./x",

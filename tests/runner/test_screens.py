@@ -8,27 +8,32 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from chaos.machine import children_of, eventually, is_alive
-from crashes import crashing_stream
-from replay.recorded import differences, shown_by
-from runner.growing_tape import Audience, GrowingTape, Stage
-from screen.streams import random_stream
 from scrubjay.errors import ScreenUnavailable
-from scrubjay.ids import new_pod_id
+from scrubjay.ids import PodId, new_pod_id
 from scrubjay.pods.status_file import StatusFile
+from scrubjay.replay import workers
 from scrubjay.replay.indexer import Indexer
 from scrubjay.replay.keyframes import FILE, open_keyframes
 from scrubjay.replay.workers import Workers
 from scrubjay.runner import lanes, live_screen
-from scrubjay.runner.screens import LiveKeyframe, LiveScreens
+from scrubjay.runner.screens import Heard, LiveKeyframe, LiveScreens
 from scrubjay.screen.snapshot import read_snapshot
-from tiers import sized
+from scrubjay.status import screen_reading
+from tests.runner.growing_tape import Audience, GrowingTape, Stage
+from tests.support.conditions import DEADLINE_S, eventually
+from tests.support.crashes import crashing_stream
+from tests.support.processes import is_alive, screen_workers_of
+from tests.support.recordings import differences, shown_by
+from tests.support.streams import random_stream
+from tests.support.tiers import sized
 
 _PROBES = {
     b"\x1b[c": b"\x1b[?62;22c",
@@ -62,17 +67,51 @@ _MUTE = {
 }
 
 
+@dataclass(slots=True)
+class _Switchboard:
+    """Tells what screens tell to the test that runs."""
+
+    stage: Stage | None = None
+
+    def __call__(self, pod: PodId, heard: Heard) -> None:
+        if self.stage is not None and pod in self.stage.pods:
+            self.stage.audience(pod, heard)
+
+
+@pytest.fixture(scope="module")
+def switched_screens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[_Switchboard, LiveScreens]]:
+    """Live screens that all tests share which do their workers no harm."""
+    switchboard = _Switchboard()
+    screens = LiveScreens(heard=switchboard)
+    # A lane ends with its last screen, and the next test would wait for another worker.
+    anchor = GrowingTape(tmp_path_factory.mktemp("anchor"))
+    screens.open(anchor.pod, anchor.disk.open(), anchor.disk.root, answer_from=0)
+    yield switchboard, screens
+    screens.shut_down()
+
+
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    """Live screens in a folder of their own; at the end no worker is left."""
-    bystanders = frozenset(children_of(os.getpid()))  # other tests may keep workers of their own
+def stage(tmp_path: Path, switched_screens: tuple[_Switchboard, LiveScreens]) -> Iterator[Stage]:
+    """Live screens in a folder of their own."""
+    switchboard, screens = switched_screens
+    stage = switchboard.stage = Stage(tmp_path, Audience(), screens, frozenset())
+    yield stage
+    switchboard.stage = None
+    for pod in stage.pods:
+        screens.close(pod)
+
+
+@pytest.fixture
+def own_stage(tmp_path: Path) -> Iterator[Stage]:
+    """Live screens with workers of their own; at the end none is left."""
+    bystanders = frozenset(screen_workers_of(os.getpid()))  # other tests may keep workers of their own
     audience = Audience()
     screens = LiveScreens(heard=audience)
     try:
         yield Stage(tmp_path, audience, screens, bystanders)
     finally:
         screens.shut_down()
-    eventually(lambda: bystanders.issuperset(children_of(os.getpid())), "the workers are gone", within_s=15)
+    eventually(lambda: bystanders.issuperset(screen_workers_of(os.getpid())), "the workers are gone")
 
 
 def _keyframe(stage: Stage, tape: GrowingTape, *, history: bool = False) -> LiveKeyframe:
@@ -84,7 +123,7 @@ def _text(stage: Stage, tape: GrowingTape) -> str:
 
 
 def _workers(stage: Stage) -> list[int]:
-    return [pid for pid in children_of(os.getpid()) if is_alive(pid) and pid not in stage.bystanders]
+    return [pid for pid in screen_workers_of(os.getpid()) if is_alive(pid) and pid not in stage.bystanders]
 
 
 def _truth(tape: GrowingTape, offset: int) -> bytes:
@@ -105,19 +144,23 @@ def _find_truth(tape: GrowingTape, offset: int) -> bytes | None:
 # Statuses.
 
 
-def test_the_time_of_a_tape_that_was_found_is_its_own(stage: Stage) -> None:
+def test_the_time_of_a_tape_that_was_found_is_its_own(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen_reading, "MOVES_US", 300_000)
+    monkeypatch.setattr(screen_reading, "_FRESH_US", 200_000)
+    began_s = time.monotonic()
     tape = GrowingTape(stage.root)
     (shown,) = tape.show(b"hello")
     statuses = StatusFile(tape.disk.root)
     stage.open(tape, answer_from=tape.end)
 
-    eventually(lambda: len(statuses.rows()) == 2, "it is quiet", within_s=10)
+    eventually(lambda: len(statuses.rows()) == 2, "it is quiet")
     more = tape.show(b"\r\nand more")
     stage.screens.feed(tape.pod, more)
-    eventually(lambda: len(statuses.rows()) == 4, "it is quiet again", within_s=10)
+    eventually(lambda: len(statuses.rows()) == 4, "it is quiet again")
 
+    took_us = 1e6 * (time.monotonic() - began_s)
     assert [row["activity"] for row in statuses.rows()] == ["executing", "idle"] * 2
-    assert cast(int, statuses.rows()[-1]["at"]) - shown.at < 15_000_000, "however long this machine has been running"
+    assert cast(int, statuses.rows()[-1]["at"]) - shown.at < took_us, "however long this machine has been running"
 
 
 # Answers.
@@ -198,7 +241,7 @@ def test_a_program_that_asked_to_is_told_of_a_resize(stage: Stage) -> None:
     stage.audience.wait_for(lambda: (record.end, b"\x1b[48;30;100;480;800t") in stage.audience.replies(tape.pod))
 
 
-def test_an_answer_takes_less_than_a_tenth_of_a_second(stage: Stage) -> None:
+def test_an_answer_takes_less_than_a_tenth_of_a_second(stage: Stage, promised: Callable[[float], float]) -> None:
     tape = stage.tape()
     stage.ask(tape)
     took: list[float] = []
@@ -207,8 +250,7 @@ def test_an_answer_takes_less_than_a_tenth_of_a_second(stage: Stage) -> None:
         stage.ask(tape)
         took.append(time.monotonic() - began)
 
-    # The promise is for each; of twenty on a machine with other things to do, most.
-    assert sorted(took)[10] < 0.1
+    assert sorted(took)[10] < promised(0.1)
 
 
 # From where.
@@ -288,7 +330,7 @@ def test_of_what_was_told_before_only_what_still_holds_is_told(stage: Stage) -> 
 
 def test_the_screen_is_what_a_terminal_shows_that_was_fed_everything(stage: Stage) -> None:
     rng = random.Random("live")
-    rounds, unsaid = sized(p=8, n=200), 0
+    rounds, unsaid = sized(3, 30, 200), 0
     for _ in range(rounds):
         tape = stage.tape()
         for _ in range(rng.randrange(1, 30)):
@@ -318,9 +360,9 @@ def test_a_long_tape_is_taken_up_from_a_keyframe(stage: Stage) -> None:
     line = b"\x1b[32m%06d\x1b[m " + b"x" * 60 + b"\r\n"
     for start in range(0, 60_000, 1000):
         tape.show(b"".join(line % number for number in range(start, start + 1000)))
-    with Workers() as workers:
-        keyframes = open_keyframes(tape.disk.root, tape.disk.open(), workers.identity)
-        Indexer(tape.disk.open(), workers, keyframes).run()
+    with Workers() as engines:
+        keyframes = open_keyframes(tape.disk.root, tape.disk.open(), engines.identity)
+        Indexer(tape.disk.open(), engines, keyframes).run()
         assert (tape.disk.root / FILE).exists()
     tape.show(b"\x1b[5;10Hafter it\x1b[6n")
 
@@ -336,7 +378,7 @@ def test_a_long_tape_without_keyframes_is_walked_and_nobody_waits_for_it(stage: 
     neighbour = stage.tape()
     stage.ask(neighbour)
     tape = GrowingTape(stage.root)
-    for number in range(200):
+    for number in range(sized(50, 200, 200)):
         tape.show(b"%d \x1b[33mlog\x1b[m\r\n" % number * 6000)
 
     stage.open(tape, answer_from=tape.end)
@@ -395,88 +437,88 @@ def test_what_is_not_open_has_no_screen(stage: Stage) -> None:
 # What may become of the engine.
 
 
-def test_a_worker_that_is_killed_costs_no_answer_and_gives_none_twice(stage: Stage) -> None:
-    tapes = [stage.tape() for _ in range(3)]
-    for round_ in range(4):
+def test_a_worker_that_is_killed_costs_no_answer_and_gives_none_twice(own_stage: Stage) -> None:
+    tapes = [own_stage.tape() for _ in range(3)]
+    for round_ in range(live_screen.RESTARTS_MAX):  # more would be more than a screen is given
         for tape in tapes:
-            stage.screens.feed(tape.pod, tape.show(b"round %d " % round_))
-            stage.ask(tape)
-        for worker in _workers(stage):
+            own_stage.screens.feed(tape.pod, tape.show(b"round %d " % round_))
+            own_stage.ask(tape)
+        for worker in _workers(own_stage):
             os.kill(worker, signal.SIGKILL)
     for tape in tapes:
-        stage.ask(tape)
+        own_stage.ask(tape)
 
-        assert stage.audience.answers(tape.pod) == b"\x1b[?62;22c" * 5
-        assert _text(stage, tape) == "round 0 round 1 round 2 round 3"
+        assert own_stage.audience.answers(tape.pod) == b"\x1b[?62;22c" * (live_screen.RESTARTS_MAX + 1)
+        assert _text(own_stage, tape) == " ".join(f"round {number}" for number in range(live_screen.RESTARTS_MAX))
 
 
-def test_output_that_crashes_the_engine_does_not_stop_answers(stage: Stage) -> None:
+def test_output_that_crashes_the_engine_does_not_stop_answers(own_stage: Stage) -> None:
     size, data = crashing_stream()
-    tape = stage.tape(cols=size[0], rows=size[1])
-    stage.ask(tape)
+    tape = own_stage.tape(cols=size[0], rows=size[1])
+    own_stage.ask(tape)
 
     for start in range(0, len(data), 100_000):
-        stage.screens.feed(tape.pod, tape.show(data[start : start + 100_000]))
-    stage.screens.feed(tape.pod, tape.show(b"\x1b[0m\x1b[2J\x1b[Hafter"))
-    stage.ask(tape)
-    stage.ask(tape, b"\x1b[6n", b"\x1b[1;6R")
+        own_stage.screens.feed(tape.pod, tape.show(data[start : start + 100_000]))
+    own_stage.screens.feed(tape.pod, tape.show(b"\x1b[0m\x1b[2J\x1b[Hafter"))
+    own_stage.ask(tape)
+    own_stage.ask(tape, b"\x1b[6n", b"\x1b[1;6R")
 
-    frame = _keyframe(stage, tape)
+    frame = _keyframe(own_stage, tape)
     assert read_snapshot(frame.snapshot).picture().text.rstrip() == "after"
     assert frame.doubtful == "the terminal engine failed on something that was shown"
-    assert stage.audience.answers(tape.pod) == b"\x1b[?62;22c\x1b[?62;22c\x1b[1;6R"
+    assert own_stage.audience.answers(tape.pod) == b"\x1b[?62;22c\x1b[?62;22c\x1b[1;6R"
 
 
 def test_an_engine_that_fails_on_everything_rests_and_is_tried_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    own_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_screen, "REST_S", 2.0)
+    skipped_s = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + skipped_s, time_ns=time.time_ns)
+    monkeypatch.setattr(live_screen, "REST_S", 2 * DEADLINE_S)
+    monkeypatch.setattr(live_screen, "time", clock)
+    monkeypatch.setattr(workers, "_KILLERS_MAX", 1)
     monkeypatch.setenv("SCRUBJAY_FAULT", "screen:raise@100")
-    tape = stage.tape()
-    stage.screens.feed(tape.pod, tape.show(*[b"x" * 200] * 10, b"\x1b[c"))
+    tape = own_stage.tape()
+    own_stage.screens.feed(tape.pod, tape.show(*[b"x" * 200] * 10, b"\x1b[c"))
 
     with pytest.raises(ScreenUnavailable, match="keeps failing"):
-        _keyframe(stage, tape)
-    assert stage.audience.answers(tape.pod) == b""
+        _keyframe(own_stage, tape)
+    assert own_stage.audience.answers(tape.pod) == b""
     monkeypatch.delenv("SCRUBJAY_FAULT")
 
-    def answered() -> bool:
-        stage.screens.feed(tape.pod, tape.show(b"\x1b[5n"))
-        time.sleep(0.05)  # or it would be asked thousands of times
-        return b"\x1b[0n" in stage.audience.answers(tape.pod)
-
-    eventually(answered, "it answers again", within_s=20)
+    skipped_s = 2 * DEADLINE_S
+    own_stage.ask(tape, b"\x1b[5n", b"\x1b[0n")
 
 
-def test_a_worker_that_hangs_holds_up_its_own_lane_alone(stage: Stage) -> None:
-    tapes = [stage.tape() for _ in range(lanes.SCREENS_PER_LANE + 1)]
+def test_a_worker_that_hangs_holds_up_its_own_lane_alone(own_stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "ANSWER_WITHIN_S", DEADLINE_S)  # after which it would be killed
+    tapes = [own_stage.tape() for _ in range(lanes.SCREENS_PER_LANE + 1)]
     for tape in tapes:
-        stage.ask(tape)
-    first, second = _workers(stage)
+        own_stage.ask(tape)
+    first, second = _workers(own_stage)
     os.kill(first, signal.SIGSTOP)
     try:
         for tape in tapes[:-1]:
-            stage.screens.feed(tape.pod, tape.show(b"\x1b[c"))
-        began = time.monotonic()
-        stage.ask(tapes[-1])
-        took_s = time.monotonic() - began
+            own_stage.screens.feed(tape.pod, tape.show(b"\x1b[c"))
+        own_stage.ask(tapes[-1])
+        answers = [own_stage.audience.answers(tape.pod) for tape in tapes[:-1]]
     finally:
         os.kill(first, signal.SIGCONT)
 
     assert is_alive(second)
-    assert took_s < 2
+    assert answers == [b"\x1b[?62;22c"] * (len(tapes) - 1)
     for tape in tapes[:-1]:
-        stage.audience.wait_for(lambda: stage.audience.answers(tape.pod) == b"\x1b[?62;22c" * 2)  # noqa: B023
+        own_stage.audience.wait_for(lambda: own_stage.audience.answers(tape.pod) == b"\x1b[?62;22c" * 2)  # noqa: B023
 
 
-def test_many_screens_share_few_workers_and_lanes_end_with_their_last_screen(stage: Stage) -> None:
-    tapes = [stage.tape() for _ in range(3 * lanes.SCREENS_PER_LANE)]
+def test_many_screens_share_few_workers_and_lanes_end_with_their_last_screen(own_stage: Stage) -> None:
+    tapes = [own_stage.tape() for _ in range(3 * lanes.SCREENS_PER_LANE)]
     for tape in tapes:
-        stage.ask(tape)
-    eventually(lambda: len(_workers(stage)) == 4, "three, and one for the next", within_s=10)
+        own_stage.ask(tape)
+    eventually(lambda: len(_workers(own_stage)) == 4, "three, and one for the next")
 
     for tape in tapes[lanes.SCREENS_PER_LANE :]:
-        stage.screens.close(tape.pod)
+        own_stage.screens.close(tape.pod)
 
-    eventually(lambda: len(_workers(stage)) == 2, "two lanes have ended", within_s=10)
-    stage.ask(tapes[0])
+    eventually(lambda: len(_workers(own_stage)) == 2, "two lanes have ended")
+    own_stage.ask(tapes[0])

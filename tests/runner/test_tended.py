@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from chaos.machine import until
-from runner.fake_keeper import FakeKeeper, Witness
 from scrubjay.clock import SystemClock
 from scrubjay.pods.pod import Observation, Pod
 from scrubjay.runner import keeper_link
@@ -23,6 +21,8 @@ from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json
 from scrubjay.tape.segment import list_segments
 from scrubjay.unix_sockets import dial
+from tests.runner.fake_keeper import FakeKeeper, Witness
+from tests.support.conditions import DEADLINE_S, until
 
 pytestmark = pytest.mark.anyio
 
@@ -100,7 +100,7 @@ async def test_tending_ends_when_it_is_told_to_in_the_moment_of_an_answer(
     monkeypatch.setattr(KeeperLink, "data_received", hear_and_end)
     async with keeper.keeping():
         tending = asyncio.create_task(Tended(keeper.pod, Witness(), SystemClock()).tend())
-        _, going_on = await asyncio.wait([tending], timeout=5)
+        _, going_on = await asyncio.wait([tending], timeout=DEADLINE_S)
         tending.cancel()
 
     assert not going_on

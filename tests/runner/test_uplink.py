@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.fake_keeper import FakeKeeper
 from scrubjay.clock import SystemClock
 from scrubjay.pods.home import Home
 from scrubjay.runner.runner import Runner
@@ -16,6 +15,7 @@ from scrubjay.runner.uplink import Uplink
 from scrubjay.screen.engine import Effect
 from scrubjay.settings import Settings
 from scrubjay.wire.messages import Answer, Called, FromRunner, UnknownRequest
+from tests.runner.fake_keeper import FakeKeeper
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from runner.checkouts import Checkouts
 from scrubjay.errors import (
     BadBranch,
     BadRepository,
@@ -19,8 +18,10 @@ from scrubjay.errors import (
 )
 from scrubjay.ids import PodName
 from scrubjay.runner.worktrees import Worktrees
+from tests.support.checkouts import Checkouts
+from tests.support.paths import PROGRAMS
 
-_INTERRUPTED = Path(__file__).parent / "interrupted_create.py"
+_INTERRUPTED = PROGRAMS / "interrupted_create.py"
 
 
 def _snapshot(checkout: Path) -> dict[str, bytes]:

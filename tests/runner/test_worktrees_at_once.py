@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 
-from chaos.machine import eventually
-from runner.checkouts import Checkouts
 from scrubjay.errors import BranchInUse, NoSuchWorktree, RepositoryBusy
 from scrubjay.ids import PodName
 from scrubjay.pods.pod import lock_is_held
+from tests.support.checkouts import Checkouts
+from tests.support.conditions import eventually
+from tests.support.paths import PROGRAMS
+from tests.support.tiers import sized
 
-_INTERRUPTED = Path(__file__).parent / "interrupted_create.py"
+_INTERRUPTED = PROGRAMS / "interrupted_create.py"
+
+Interrupt = Callable[[str, str, int], int]
+"""Make a worktree of a repository and be killed ``before`` or ``during`` a call of git; the exit status."""
+
+
+@pytest.fixture
+def interrupt(checkouts: Checkouts) -> Iterator[Interrupt]:
+    """Whose children are killed while they make the worktree of a pod called a."""
+    with subprocess.Popen(
+        [sys.executable, str(_INTERRUPTED)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=checkouts.environ,
+        text=True,
+    ) as process:
+
+        def ask(repository: str, moment: str, number: int) -> int:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps([str(checkouts.home), repository, moment, number]) + "\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        yield ask
 
 
 def test_eight_pods_start_on_one_repository(checkouts: Checkouts) -> None:
@@ -94,62 +122,54 @@ def test_pods_come_and_go_at_once(checkouts: Checkouts) -> None:
     assert checkouts.leftovers() == []
 
 
-@pytest.mark.parametrize("moment", ["before", "during"])
 @pytest.mark.parametrize("kind", ["new branch", "old branch", "clone"])
 def test_killed_at_any_call_of_git_nothing_is_in_the_way_of_the_next(
-    checkouts: Checkouts, kind: str, moment: str
+    checkouts: Checkouts, interrupt: Interrupt, kind: str
 ) -> None:
     project = checkouts.make()
     address = f"file://{project}" if kind == "clone" else str(project)
     if kind == "old branch":
         checkouts.git("branch", "scrubjay/a", cwd=project)
 
-    calls = 0
-    while True:
+    calls, reached_end = 0, False
+    while not reached_end:
         calls += 1
-        killed = subprocess.run(
-            [sys.executable, str(_INTERRUPTED), str(checkouts.home), address, moment, str(calls)],
-            env=checkouts.environ,
-            timeout=60,
-            check=False,
-        )
-        if killed.returncode == 0:
-            break
-        assert killed.returncode == -signal.SIGKILL
-        _await_orphans(checkouts)
+        # At each call by turns; with more time, at each in both ways.
+        for moment in sorted(["before", "during"], reverse=bool(calls % 2))[: sized(1, 2, 2)]:
+            status = interrupt(address, moment, calls)
+            if status == 0:
+                reached_end = True
+                break
+            assert status == -signal.SIGKILL
+            _await_orphans(checkouts)
 
-        made = checkouts.create("a", address)
+            made = checkouts.create("a", address)
 
-        assert (made.name, made.branch) == ("a", "scrubjay/a"), f"call {calls}"
-        assert checkouts.worktrees.inspect(made).clean
-        checkouts.worktrees.tidy()
-        assert checkouts.leftovers() == []
-        if kind != "clone":
-            assert checkouts.known_worktrees(project) == {str(made.path)}
-        checkouts.worktrees.remove(made, force=False)
-        if kind == "new branch":
-            checkouts.git("branch", "--delete", "scrubjay/a", cwd=project)
-        if kind == "clone":
-            shutil.rmtree(checkouts.home)
+            assert (made.name, made.branch) == ("a", "scrubjay/a"), f"{moment} call {calls}"
+            assert checkouts.worktrees.inspect(made).clean
+            checkouts.worktrees.tidy()
+            assert checkouts.leftovers() == []
+            if kind != "clone":
+                assert checkouts.known_worktrees(project) == {str(made.path)}
+            checkouts.worktrees.remove(made, force=False)
+            if kind == "new branch":
+                checkouts.git("branch", "--delete", "scrubjay/a", cwd=project)
+            if kind == "clone":
+                shutil.rmtree(checkouts.home)
     assert calls > {"new branch": 7, "old branch": 5, "clone": 14}[kind]
 
 
-def _leave_half_a_worktree(checkouts: Checkouts, project: Path) -> None:
+def _leave_half_a_worktree(checkouts: Checkouts, interrupt: Interrupt, project: Path) -> None:
     """Kill one who makes a worktree when git knows of it already."""
     for number in range(1, 8):
-        subprocess.run(
-            [sys.executable, str(_INTERRUPTED), str(checkouts.home), str(project), "before", str(number)],
-            env=checkouts.environ,
-            timeout=60,
-            check=False,
-        )
+        interrupt(str(project), "before", number)
         if checkouts.known_worktrees(project):
             return
 
 
-def test_tidying_does_not_wait_for_a_repository_that_is_used(checkouts: Checkouts) -> None:
+def test_tidying_does_not_wait_for_a_repository_that_is_used(checkouts: Checkouts, interrupt: Interrupt) -> None:
     project = checkouts.make()
-    _leave_half_a_worktree(checkouts, project)
+    _leave_half_a_worktree(checkouts, interrupt, project)
     [lock] = (checkouts.home / "repositories").glob("*.lock")
 
     with open(lock) as used:
@@ -166,7 +186,7 @@ def test_who_waits_for_a_repository_is_not_waited_for_at_the_end(checkouts: Chec
     with open(lock) as used, ThreadPoolExecutor() as threads:
         fcntl.flock(used, fcntl.LOCK_EX)
         waiting = threads.submit(checkouts.create, "b", project)
-        eventually(lambda: (checkouts.home / "worktrees/.facts/b.json").exists(), "it is begun", within_s=10)
+        eventually(lambda: (checkouts.home / "worktrees/.facts/b.json").exists(), "it is begun")
         checkouts.worktrees.stop()
 
     with pytest.raises(RepositoryBusy):
@@ -177,12 +197,12 @@ def test_who_waits_for_a_repository_is_not_waited_for_at_the_end(checkouts: Chec
 def _await_orphans(checkouts: Checkouts) -> None:
     """Return when the git that a killed create has left running has ended; until then its name is not free."""
     lock = checkouts.home / "worktrees/.facts/a.lock"
-    eventually(lambda: not lock_is_held(lock), "the last git has ended", within_s=10)
+    eventually(lambda: not lock_is_held(lock), "the last git has ended")
 
 
-def test_what_was_interrupted_is_not_listed_and_can_be_tidied(checkouts: Checkouts) -> None:
+def test_what_was_interrupted_is_not_listed_and_can_be_tidied(checkouts: Checkouts, interrupt: Interrupt) -> None:
     project = checkouts.make()
-    _leave_half_a_worktree(checkouts, project)
+    _leave_half_a_worktree(checkouts, interrupt, project)
 
     assert checkouts.worktrees.list() == []
     with pytest.raises(NoSuchWorktree):

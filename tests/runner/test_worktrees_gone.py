@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from runner.checkouts import Checkouts
 from scrubjay.errors import (
     BadName,
     NoSuchWorktree,
     WorktreeDirty,
     WorktreeMissing,
 )
+from tests.support.checkouts import Checkouts
+from tests.support.paths import PROGRAMS
 
-_INTERRUPTED = Path(__file__).parent / "interrupted_create.py"
+_INTERRUPTED = PROGRAMS / "interrupted_create.py"
 
 
 def test_worktrees_are_known_after_a_restart_oldest_first(checkouts: Checkouts) -> None:

@@ -7,10 +7,10 @@ from itertools import groupby
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pictures import HOSTILE, draw, link
 
 from scrubjay.screen.ansi import encode_ansi
 from scrubjay.screen.picture import PLAIN, Cursor, Line, Picture, Span
+from tests.support.pictures import HOSTILE, draw, link
 
 _HARMLESS = re.compile(r"(?:\x1b\[[0-9;:]*m|[^\x00-\x1f\x7f-\x9f]|\n)*")
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")

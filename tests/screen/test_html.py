@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pictures import HOSTILE, HOSTILE_LINKS, draw, link
 
 from scrubjay.screen.html import Sheet, encode_html, policy_hash, safe_link
 from scrubjay.screen.palette import css_colour, ink_of
 from scrubjay.screen.picture import PLAIN, Cursor, Line, Picture, Span, Style, rgb
 from scrubjay.screen.pieces import cut
+from tests.support.pictures import HOSTILE, HOSTILE_LINKS, draw, link
+from tests.support.tables import every_row
 
 _TAGS = {"html", "head", "meta", "title", "style", "body", "div", "span", "a"}
 
@@ -78,7 +78,7 @@ def test_history_comes_before_the_screen_and_moves_the_cursor_down() -> None:
     assert "top:calc(7*1lh)" in page.css
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("sequence", "style"),
     [
         ("1", "font-weight:bold"),
@@ -141,12 +141,12 @@ def test_links_lead_to_the_web_and_to_mail_only() -> None:
     assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on")]
 
 
-@pytest.mark.parametrize("uri", HOSTILE_LINKS)
+@every_row("uri", HOSTILE_LINKS)
 def test_a_link_that_does_more_than_lead_somewhere_is_none(uri: str) -> None:
     assert safe_link(uri) is None
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@every_row("text", HOSTILE)
 def test_nothing_a_program_prints_becomes_markup(text: str) -> None:
     picture = draw(
         f"\x1b]0;{text}\x07\x1b[31m{text}\x1b[0m".encode() + link(f"https://example.com/{text}", text), 200, 4

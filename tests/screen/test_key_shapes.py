@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
-from canaries import Canary, make_canaries
-from corpus import Output, recordings
 from scrubjay.screen.ghostty import Terminal
 from scrubjay.screen.key_shapes import KeyedLines, find_keys, mask_full_rows, mask_keys, mask_rows
 from scrubjay.screen.masked import mask_picture, mask_snapshot
@@ -15,6 +11,9 @@ from scrubjay.screen.picture import Line
 from scrubjay.screen.snapshot import read_snapshot
 from scrubjay.screen.vt import encode_vt
 from scrubjay.tape.redaction import veil
+from tests.support.canaries import Canary, make_canaries
+from tests.support.corpus import Output, recordings
+from tests.support.tables import every_row
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 LONG = "sk-ant-api03-" + "aB3dE6gH9" * 10
@@ -30,7 +29,7 @@ def _hides(canary: Canary, text: str) -> bool:
 # In a text.
 
 
-@pytest.mark.parametrize("canary", make_canaries(), ids=lambda canary: canary.variable)
+@every_row("canary", make_canaries())
 def test_a_key_is_known_by_its_shape(canary: Canary) -> None:
     text = f"before {canary.printed} after\n"
 
@@ -43,7 +42,7 @@ def test_a_key_is_known_by_its_shape(canary: Canary) -> None:
     assert masked.endswith(" after\n")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "masked"),
     [
         (TOKEN, "ghp_" + veil(36)),
@@ -68,7 +67,7 @@ def test_only_the_secret_part_of_a_key_is_hidden(text: str, masked: str | None) 
         assert mask_keys(text) == masked
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
@@ -109,7 +108,7 @@ def test_the_middle_of_a_private_key_is_hidden_where_nothing_else_of_it_is_in_si
     assert mask_rows(middle[:2], [False] * 2) == middle[:2]
 
 
-@pytest.mark.parametrize("seen", range(2, 9))
+@every_row("seen", range(2, 9))
 def test_the_end_of_a_private_key_is_hidden_where_its_beginning_is_out_of_sight(seen: int) -> None:
     rows = [*PEM.split("\n")[-seen:], "$ ls"]
 
@@ -138,7 +137,7 @@ def _wrap(text: str, cols: int) -> list[str]:
     return [text[start : start + cols] for start in range(0, len(text), cols)]
 
 
-@pytest.mark.parametrize("before", range(0, 80, 3))
+@every_row("before", range(0, 80, 3))
 def test_a_key_that_the_terminal_has_wrapped_is_hidden_in_both_rows(before: int) -> None:
     rows = _wrap("x" * before + " " + LONG + " end", 80)
     wrapped = [True] * (len(rows) - 1) + [False]
@@ -150,7 +149,7 @@ def test_a_key_that_the_terminal_has_wrapped_is_hidden_in_both_rows(before: int)
         assert "".join(masked).endswith(" end")
 
 
-@pytest.mark.parametrize("form", ["{}\n{}", "  {}\n    {}", "│ {} │\n│ {} │", "> {}\n| {}"])
+@every_row("form", ["{}\n{}", "  {}\n    {}", "│ {} │\n│ {} │", "> {}\n| {}"])
 def test_a_key_that_a_program_has_wrapped_is_hidden_in_both_rows(form: str) -> None:
     rows = form.format("key: " + LONG[:60], LONG[60:]).split("\n")
 
@@ -184,7 +183,7 @@ def _text(lines: tuple[Line, ...]) -> str:
     return "".join([line.text for line in lines])
 
 
-@pytest.mark.parametrize("canary", make_canaries(1), ids=lambda canary: canary.kind)
+@every_row("canary", make_canaries(1))
 def test_a_key_on_a_screen_is_hidden_in_its_own_cells(canary: Canary) -> None:
     data = f"日本 \x1b[1;31m{canary.printed}\x1b[0m after\r\nnext".replace("\n", "\r\n").encode()
     picture = read_snapshot(_screen(data)).picture()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screen.streams import random_stream
 from scrubjay.screen.ghostty import Terminal
 from scrubjay.screen.queries import CallWatch, Queries
-from tiers import sized
+from tests.support.streams import random_stream
+from tests.support.tables import every_row
+from tests.support.tiers import sized
 
 _STREAM = b"a\x1b[?6nb\x1b[?25;1004;2004hc\x1b[?1004hd\x1b[?10041h\x1b[6n\x1b[?66n\x1b[?1004l"
 
@@ -37,7 +37,7 @@ def test_a_part_that_asks_is_nothing_but_the_question() -> None:
     assert Queries().cut(b"one\x1b[?6ntwo") == [(b"one", None), (b"\x1b[?6n", "position"), (b"two", None)]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "drawing",
     [
         b"plain text\r\n",
@@ -55,9 +55,8 @@ def test_what_is_only_drawn_calls_for_nothing(drawing: bytes) -> None:
     assert not any(watch.feed(bytes([byte])) for byte in drawing)
 
 
-@pytest.mark.timeout(sized(p=120, n=3600))
 def test_no_effect_of_any_output_goes_unnoticed() -> None:
-    for number in range(sized(p=300, n=5000)):
+    for number in range(sized(60, 300, 5000)):
         rng = random.Random(f"calls {number}")
         stream = random_stream(rng, 40, 10, rng.randrange(2000))
         terminal, watch = Terminal(40, 10), CallWatch()
@@ -73,9 +72,8 @@ def test_no_effect_of_any_output_goes_unnoticed() -> None:
         terminal.close()
 
 
-@pytest.mark.timeout(sized(p=120, n=3600))
 def test_the_same_is_answered_however_it_is_cut() -> None:
-    for number in range(sized(p=100, n=2000)):
+    for number in range(sized(30, 100, 2000)):
         rng = random.Random(f"answers {number}")
         stream = random_stream(rng, 40, 10, rng.randrange(2000)) + b"\x1b\\\x1b[?6n\x1b[?1004l\x1b[?1004h\x1b[c"
         at_once, bit_by_bit = Terminal(40, 10), Terminal(40, 10)

@@ -9,8 +9,9 @@ import pytest
 from scrubjay.screen.ghostty import Terminal
 from scrubjay.screen.picture import DEFAULT, PLAIN, Attribute, Cursor, Line, Span, Style, rgb
 from scrubjay.screen.snapshot import BadSnapshot, Link, Snapshot, cut_history, read_picture, read_size, read_snapshot
-from streams import random_stream
-from tiers import sized
+from tests.support.streams import random_stream
+from tests.support.tables import every_row
+from tests.support.tiers import sized
 
 _COLS, _ROWS = 40, 10
 
@@ -55,7 +56,7 @@ def test_cells_that_were_never_written_are_blanks_where_something_follows() -> N
     assert _line("\x1b[5Gx\x1b[9Gy") == Line((Span("    x   y", 9),))
 
 
-@pytest.mark.parametrize("character", ["é", "─", "日", "한", "🚀", "\U000e0021"])
+@every_row("character", ["é", "─", "日", "한", "🚀", "\U000e0021"])
 def test_a_character_of_any_plane_is_itself(character: str) -> None:
     assert _line(f"a{character}b").text == f"a{character}b"
 
@@ -90,8 +91,8 @@ def test_a_wide_character_that_does_not_fit_leaves_a_blank() -> None:
     assert lines[1].text == "日"
 
 
-@pytest.mark.parametrize("screen", ["\x1b[?1049h", "\x1b[?7l"])
-@pytest.mark.parametrize("margins", ["", "\x1b[3;8r\x1b[?6h", "\x1b[?69h\x1b[5;30s\x1b[3;8r\x1b[?6h"])
+@every_row("screen", ["\x1b[?1049h", "\x1b[?7l"])
+@every_row("margins", ["", "\x1b[3;8r\x1b[?6h", "\x1b[?69h\x1b[5;30s\x1b[3;8r\x1b[?6h"])
 def test_a_wide_character_that_a_narrower_screen_cuts_in_half_is_blank(screen: str, margins: str) -> None:
     terminal = Terminal(_COLS, _ROWS)
     terminal.feed(f"{screen}one\r\n{'x' * 20}日 cut\x1b[9;20H日 whole{margins}\x1b[4;6H\x1b[1m".encode())
@@ -115,7 +116,7 @@ def test_no_control_character_is_ever_part_of_a_text() -> None:
 
 def test_a_row_says_what_its_line_says_however_it_is_asked() -> None:
     rng = random.Random(11)
-    for _ in range(sized(100, 2000)):
+    for _ in range(sized(30, 100, 2000)):
         state = _read(random_stream(rng, _COLS, _ROWS, 2000))
         for row in (*state.screen.rows, *state.screen.history):
             assert row.text().rstrip() == row.line().text
@@ -134,7 +135,7 @@ def test_alignment_fills_the_screen() -> None:
 # Styles.
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("sgr", "attribute"),
     [
         ("1", Attribute.BOLD),
@@ -153,14 +154,12 @@ def test_attributes(sgr: str, attribute: Attribute) -> None:
     assert _style(sgr) == Style(attributes=attribute)
 
 
-@pytest.mark.parametrize(
-    ("sgr", "kind"), [("4", 1), ("4:1", 1), ("21", 2), ("4:3", 3), ("4:4", 4), ("4:5", 5), ("4;24", 0)]
-)
+@every_row(("sgr", "kind"), [("4", 1), ("4:1", 1), ("21", 2), ("4:3", 3), ("4:4", 4), ("4:5", 5), ("4;24", 0)])
 def test_underlines(sgr: str, kind: int) -> None:
     assert _style(sgr) == Style(underline=kind)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("sgr", "style"),
     [
         ("31", Style(fg=1)),
@@ -231,7 +230,7 @@ def test_a_hidden_cursor() -> None:
     assert not _read("\x1b[?25l").picture().cursor.visible
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("number", "shape"), [(1, "block"), (2, "block"), (3, "underline"), (4, "underline"), (5, "bar"), (6, "bar")]
 )
 def test_the_shape_of_the_cursor(number: int, shape: str) -> None:
@@ -297,7 +296,7 @@ def test_default_colours_that_the_program_changed() -> None:
     assert (_read("").fg, _read("").bg, _read("").cursor_colour) == (DEFAULT, DEFAULT, DEFAULT)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "number",
     [1, 5, 6, 45, 66, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 1045, 2004, 2026, 2027, 2031, 2048],
 )
@@ -331,7 +330,7 @@ def test_tab_stops() -> None:
     assert [x for x in range(_COLS) if tabs[x // 8] >> x % 8 & 1] == [4, 16]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "slot", "in_use"),
     [("\x1b(0", 0, 0), ("\x1b)0\x0e", 1, 1), ("\x1b*0\x1bn", 2, 2), ("\x1b+0\x1bo", 3, 3)],
 )
@@ -345,7 +344,7 @@ def test_character_sets(data: str, slot: int, in_use: int) -> None:
 # The other screen, and what scrolled off.
 
 
-@pytest.mark.parametrize("number", [47, 1047, 1049])
+@every_row("number", [47, 1047, 1049])
 def test_the_screen_below_the_alternate_one_is_kept(number: int) -> None:
     state = _read(f"below\x1b[?{number}h\x1b[2J\x1b[Habove")
 
@@ -395,7 +394,7 @@ def test_the_size_is_known_without_reading_the_rest() -> None:
 # Unfinished sequences.
 
 
-@pytest.mark.parametrize(
+@every_row(
     "unfinished",
     [
         b"\x1b",
@@ -451,9 +450,7 @@ def test_a_screen_is_read_without_what_comes_after_it() -> None:
         assert read_picture(snapshot[:cut]) == read_picture(snapshot)
 
 
-@pytest.mark.parametrize(
-    "garbage", [b"", b"GHOSTSNP", b"GHOSTSNP\x01\x00", b"GHOSTSNP\x02\x00" + bytes(100), bytes(1000), b"x" * 50]
-)
+@every_row("garbage", [b"", b"GHOSTSNP", b"GHOSTSNP\x01\x00", b"GHOSTSNP\x02\x00" + bytes(100), bytes(1000), b"x" * 50])
 def test_garbage_is_bad(garbage: bytes) -> None:
     for read in (read_snapshot, read_picture, read_size, cut_history):
         with pytest.raises(BadSnapshot):
@@ -464,7 +461,7 @@ def test_a_damaged_snapshot_is_read_or_bad_and_nothing_else() -> None:
     whole = _rich_snapshot()
     rng = random.Random("damage")
     bad = 0
-    for _ in range(sized(p=3000, n=100_000)):
+    for _ in range(sized(600, 3000, 100_000)):
         damaged = bytearray(whole)
         for _ in range(rng.choice((1, 1, 5))):
             at = rng.randrange(10, len(damaged))

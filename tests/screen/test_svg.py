@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pictures import HOSTILE, draw, link
 
 from scrubjay.screen.picture import PLAIN, Cursor, Line, Picture, Span
 from scrubjay.screen.svg import Shot, encode_svg, encode_svg_clip
+from tests.support.pictures import HOSTILE, draw, link
+from tests.support.tables import every_row
 
 _NS = "{http://www.w3.org/2000/svg}"
 _TAGS = {_NS + tag for tag in ("svg", "style", "rect", "g", "text", "defs", "use")}
@@ -61,7 +61,7 @@ def test_invisible_text_is_not_drawn_and_inverse_text_is_on_its_colour() -> None
     assert "fill:#0e1217" in svg
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@every_row("text", HOSTILE)
 def test_nothing_a_program_prints_becomes_markup(text: str) -> None:
     picture = draw(f"\x1b]0;{text}\x07{text}".encode() + link(f"https://example.com/{text}", text), 200, 4)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 
 import pytest
-from xterm import see
 
 from scrubjay.screen.ghostty import Terminal
 from scrubjay.screen.picture import Picture
 from scrubjay.screen.snapshot import WIDE, WIDE_HEAD, Row, ScreenState, Snapshot, read_snapshot
 from scrubjay.screen.vt import KEPT_MODES, encode_vt
-from streams import random_stream
-from tiers import sized
+from tests.screen.xterm import see
+from tests.support.streams import random_stream
+from tests.support.tables import every_row
+from tests.support.tiers import sized
 
 _SIZES = ((80, 24), (20, 6), (5, 3), (132, 43), (40, 10))
 _ACTS = {"reply", "clipboard", "notification", "bell"}
@@ -98,7 +99,7 @@ def _primary(state: Snapshot) -> Picture:
 
 def test_output_goes_on_after_a_keyframe_as_without_it() -> None:
     said = 0
-    cases = sized(p=1000, n=50_000)
+    cases = sized(150, 1000, 50_000)
     for number in range(cases):
         rng = random.Random(f"keyframe {number}")
         cols, rows = rng.choice(_SIZES)
@@ -158,7 +159,7 @@ def test_a_used_terminal_is_made_fresh() -> None:
 
 
 def test_nothing_in_a_keyframe_acts() -> None:
-    for number in range(sized(p=300, n=5000)):
+    for number in range(sized(60, 300, 5000)):
         rng = random.Random(f"acts {number}")
         first, second = Terminal(40, 10), Terminal(40, 10)
         second.listen()
@@ -171,7 +172,7 @@ def test_nothing_in_a_keyframe_acts() -> None:
         second.close()
 
 
-@pytest.mark.parametrize(
+@every_row(
     "acting",
     [
         b"\x1b]52;c;aGVsbG8=",
@@ -186,7 +187,7 @@ def test_nothing_in_a_keyframe_acts() -> None:
         b"\x1bXstring",
     ],
 )
-@pytest.mark.parametrize("end", [b"\x1b\\", b"\a\x1b\\"])
+@every_row("end", [b"\x1b\\", b"\a\x1b\\"])
 def test_an_unfinished_sequence_does_nothing_when_it_ends(acting: bytes, end: bytes) -> None:
     terminal = Terminal(40, 10)
     terminal.listen()

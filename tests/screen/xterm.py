@@ -9,16 +9,16 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from corpus import Recording, Resize
 from scrubjay.screen.ghostty import Terminal, widths
 from scrubjay.screen.picture import Line, Picture, Style
 from scrubjay.screen.snapshot import read_snapshot
 from scrubjay.screen.vt import encode_vt
+from tests.support.corpus import Recording, Resize
+from tests.support.paths import JS
 
-_JS = Path(__file__).parent.parent / "js"
+_JS = JS
 LOOKS = 20  # at each recording
 TAIL_BYTES = 256 << 10  # between a keyframe and the instant, at most: as far apart as keyframes are made
 

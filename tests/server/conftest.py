@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from cli.conftest import Jay
-from fake_clock import FakeClock
 from scrubjay.clock import SystemClock
+from scrubjay.server import guard
 from scrubjay.server.limits import Failures
-from server.house import House, RealServer, open_house, open_server
-from server.process import HouseProcess, open_house_process
+from tests.support.cli import Cli, open_cli
+from tests.support.fake_clock import FakeClock
+from tests.support.guarded_server import GuardedServer, RealServer, open_guarded_server, open_server
+from tests.support.guarded_server_process import GuardedServerProcess, open_guarded_server_process
+from tests.support.tiers import ALONE
 
 
 @pytest.fixture(scope="session")
@@ -21,17 +24,24 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": True}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _recheck_soon() -> Generator[None]:
+    """Look up again soon who has something open, but where it is asserted how soon that is."""
+    with mock.patch.object(guard, "RECHECK_S", guard.RECHECK_S if ALONE else 0.1):
+        yield
+
+
 @pytest.fixture(scope="module")
-async def shared_house(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[House]:
-    async with open_house(tmp_path_factory.mktemp("house")) as opened:
+async def shared_guarded_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[GuardedServer]:
+    async with open_guarded_server(tmp_path_factory.mktemp("house")) as opened:
         yield opened
 
 
 @pytest.fixture
-def house(shared_house: House) -> House:
+def guarded_server(shared_guarded_server: GuardedServer) -> GuardedServer:
     """A server that earlier tests have used."""
-    shared_house.gate.failures = Failures(SystemClock())
-    return shared_house
+    shared_guarded_server.gate.failures = Failures(SystemClock())
+    return shared_guarded_server
 
 
 @pytest.fixture
@@ -40,9 +50,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-async def timed_house(tmp_path: Path, clock: FakeClock) -> AsyncGenerator[House]:
+async def timed_guarded_server(tmp_path: Path, clock: FakeClock) -> AsyncGenerator[GuardedServer]:
     """A new one whose clock the test sets."""
-    async with open_house(tmp_path, clock) as opened:
+    async with open_guarded_server(tmp_path, clock) as opened:
         yield opened
 
 
@@ -54,17 +64,13 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rea
 
 
 @pytest.fixture(scope="module")
-def house_process(tmp_path_factory: pytest.TempPathFactory) -> Generator[HouseProcess]:
+def guarded_process(tmp_path_factory: pytest.TempPathFactory) -> Generator[GuardedServerProcess]:
     """A server in a process of its own."""
-    with open_house_process(tmp_path_factory.mktemp("process")) as opened:
+    with open_guarded_server_process(tmp_path_factory.mktemp("process")) as opened:
         yield opened
 
 
 @pytest.fixture
-def jay(tmp_path: Path) -> Generator[Jay]:
-    """The command line; what it has started is ended."""
-    (tmp_path / "work").mkdir()
-    runner = Jay(tmp_path / "data", tmp_path / "work")
-    yield runner
-    for pod in runner.json("ps"):
-        runner("stop", pod["id"], "--grace", "0")
+def cli(tmp_path: Path) -> Generator[Cli]:
+    with open_cli(tmp_path) as cli:
+        yield cli

@@ -6,7 +6,8 @@ import asyncio
 import struct
 from dataclasses import dataclass
 
-from server.house import UPGRADE, Answer, hang_up, read_answer
+from tests.support.conditions import DEADLINE_S
+from tests.support.guarded_server import UPGRADE, Answer, hang_up, read_answer
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 
@@ -57,7 +58,7 @@ class RawSocket:
             (length,) = struct.unpack("!Q", await self.reader.readexactly(8))
         return first & 0x0F, await self.reader.readexactly(length)
 
-    async def closed(self, *, within_s: float = 20) -> int:
+    async def closed(self, *, within_s: float = DEADLINE_S) -> int:
         """Wait until the server closes, and the code it gives."""
         async with asyncio.timeout(within_s):
             while True:
@@ -65,7 +66,7 @@ class RawSocket:
                 if opcode == CLOSE:
                     return struct.unpack("!H", payload[:2])[0]
 
-    async def ended(self, *, within_s: float = 20) -> None:
+    async def ended(self, *, within_s: float = DEADLINE_S) -> None:
         """Wait until the connection is gone, whatever was still in it."""
         async with asyncio.timeout(within_s):
             try:

@@ -11,7 +11,7 @@ from scrubjay.server.sessions import capture
 from scrubjay.server.sessions.capture import read_portion
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json
-from tape.tapes import Content, TapeOnDisk, make_tape
+from tests.support.tapes import Content, TapeOnDisk, make_tape
 
 _TURNS = 20
 

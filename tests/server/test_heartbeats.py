@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fake_clock import FakeClock
 from scrubjay.fleet.access import Principal
 from scrubjay.fleet.sessions import pod_holder
 from scrubjay.ids import PodId, WireSessionId
 from scrubjay.server.request_context import RequestContext, context_of, in_context, with_meta
 from scrubjay.server.sessions.heartbeats import Heartbeats
+from tests.support.fake_clock import FakeClock
 
 _LEASE_S = 60
 

@@ -8,20 +8,20 @@ import pytest
 
 from scrubjay.fleet.access import Action, Principal
 from scrubjay.ids import PodId
-from server.frames import RawSocket, frame
-from server.house import House, HousePermits, hang_up, read_answer
+from tests.server.frames import RawSocket, frame
+from tests.support.conditions import DEADLINE_S
+from tests.support.guarded_server import GrantedPermits, GuardedServer, hang_up, read_answer
 
 pytestmark = pytest.mark.anyio
 
-_CLOSED_S = 5.0
 _POD = "b" * 26
 _LIVE = f"/api/v1/pods/{_POD}/live"
 
 
-async def _agent(house: House) -> tuple[str, str]:
+async def _agent(guarded_server: GuardedServer) -> tuple[str, str]:
     """An agent that may look at the pod."""
-    house.granted["agent", _POD] = {"terminal:read"}
-    return await house.bearer("agent")
+    guarded_server.granted["agent", _POD] = {"terminal:read"}
+    return await guarded_server.bearer("agent")
 
 
 async def _echoes(opened: RawSocket) -> bool:
@@ -29,35 +29,35 @@ async def _echoes(opened: RawSocket) -> bool:
     return await opened.read() == (1, b'{"heard": 2}')
 
 
-async def test_a_scope_opens_a_pod_and_its_end_closes_what_is_open(house: House) -> None:
-    agent, person = await _agent(house), await house.bearer("viewer")
-    assert (await house.ask("GET", f"/api/v1/pods/{_POD}", agent)).status == 200
-    opened, other = [await RawSocket.open(house.port, _LIVE, who) for who in (agent, person)]
+async def test_a_scope_opens_a_pod_and_its_end_closes_what_is_open(guarded_server: GuardedServer) -> None:
+    agent, person = await _agent(guarded_server), await guarded_server.bearer("viewer")
+    assert (await guarded_server.ask("GET", f"/api/v1/pods/{_POD}", agent)).status == 200
+    opened, other = [await RawSocket.open(guarded_server.port, _LIVE, who) for who in (agent, person)]
     assert await _echoes(opened)
 
-    house.granted["agent", _POD].clear()
+    guarded_server.granted["agent", _POD].clear()
 
-    assert await opened.closed(within_s=_CLOSED_S) == 4403
+    assert await opened.closed() == 4403
     assert await _echoes(other)
-    refused = await house.ask("GET", f"/api/v1/pods/{_POD}", agent)
+    refused = await guarded_server.ask("GET", f"/api/v1/pods/{_POD}", agent)
     assert (refused.status, refused.code) == (403, "scope_missing")
     assert f"request_binding(pod='{_POD}', scopes=['terminal:read'])" in refused.json["error"]["hint"]
-    assert (await house.knock(_LIVE, agent)).status == 403
+    assert (await guarded_server.knock(_LIVE, agent)).status == 403
     for each in (opened, other):
         await each.hang_up()
 
 
-async def test_a_response_that_does_not_end_is_cut(house: House) -> None:
-    _, bearer = await _agent(house)
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+async def test_a_response_that_does_not_end_is_cut(guarded_server: GuardedServer) -> None:
+    _, bearer = await _agent(guarded_server)
+    reader, writer = await asyncio.open_connection("127.0.0.1", guarded_server.port)
     path = f"/api/v1/pods/{_POD}/forever"
-    lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{house.port}", f"Authorization: {bearer}", "", ""]
+    lines = [f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{guarded_server.port}", f"Authorization: {bearer}", "", ""]
     writer.write("\r\n".join(lines).encode())
     assert (await read_answer(reader)).status == 200
 
-    house.granted["agent", _POD].clear()
+    guarded_server.granted["agent", _POD].clear()
 
-    async with asyncio.timeout(_CLOSED_S):
+    async with asyncio.timeout(DEADLINE_S):
         try:
             while await reader.read(4096):
                 continue
@@ -67,20 +67,20 @@ async def test_a_response_that_does_not_end_is_cut(house: House) -> None:
 
 
 async def test_what_cannot_be_checked_is_closed_and_nothing_else_is(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    guarded_server: GuardedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, person = await _agent(house), await house.bearer("viewer")
-    opened, other = [await RawSocket.open(house.port, _LIVE, who) for who in (agent, person)]
-    allows = HousePermits.allows
+    agent, person = await _agent(guarded_server), await guarded_server.bearer("viewer")
+    opened, other = [await RawSocket.open(guarded_server.port, _LIVE, who) for who in (agent, person)]
+    allows = GrantedPermits.allows
 
-    def fail_for_agents(permits: HousePermits, principal: Principal, action: Action, pod: PodId) -> bool:
+    def fail_for_agents(permits: GrantedPermits, principal: Principal, action: Action, pod: PodId) -> bool:
         if principal.role == "agent":
             raise RuntimeError("nobody has thought of this")
         return allows(permits, principal, action, pod)
 
-    monkeypatch.setattr(HousePermits, "allows", fail_for_agents)
+    monkeypatch.setattr(GrantedPermits, "allows", fail_for_agents)
 
-    assert await opened.closed(within_s=_CLOSED_S) == 4403
+    assert await opened.closed() == 4403
     assert await _echoes(other)
     for each in (opened, other):
         await each.hang_up()

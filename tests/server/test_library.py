@@ -8,13 +8,13 @@ from shutil import rmtree
 
 import pytest
 
-from chaos.machine import until
-from replay.recorded import head, output
 from scrubjay.ids import new_pod_id
 from scrubjay.query import parse_query
 from scrubjay.replay.search import SearchIndex
 from scrubjay.server.library import Library, Shelf
-from tape.tapes import make_tape
+from tests.support.conditions import until
+from tests.support.recordings import head, output
+from tests.support.tapes import make_tape
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from collections.abc import Generator
 
 import pytest
 
-from browser.chromium import Chromium, Page
-from server.process import HouseProcess
+from tests.support.chromium import Chromium, Page
+from tests.support.guarded_server_process import GuardedServerProcess
 
 _ME = "fetch('/api/v1/me').then(answer => answer.status)"
 _POST = """fetch('/api/v1/pods', {method: 'POST', body: '{}', headers: {'content-type': 'application/json'}})
@@ -35,15 +35,15 @@ def _logged_in(page: Page) -> bool:
 
 @pytest.mark.parametrize("number", [0, 1], ids=["127.0.0.1", "localhost"])
 def test_a_link_logs_a_browser_in_and_its_cookie_goes_with_requests_and_websockets(
-    chromium: Chromium, house_process: HouseProcess, number: int
+    chromium: Chromium, guarded_process: GuardedServerProcess, number: int
 ) -> None:
-    link = house_process.logins[number]
+    link = guarded_process.logins[number]
     assert link.startswith(("http://127.0.0.1:", "http://localhost:")[number])
 
-    with chromium.page(link, sites=[house_process.url]) as page:
+    with chromium.page(link, sites=[guarded_process.url]) as page:
         assert page.evaluate("location.pathname + location.search") == "/"
         assert _logged_in(page)
-        assert page.evaluate(_SOCKET % house_process.pod) == '{"heard": 5}'
+        assert page.evaluate(_SOCKET % guarded_process.pod) == '{"heard": 5}'
         assert page.evaluate("document.cookie") == ""
         assert page.evaluate(_POST) == 200
         # The same link again, out of the terminal's history.
@@ -54,22 +54,22 @@ def test_a_link_logs_a_browser_in_and_its_cookie_goes_with_requests_and_websocke
         assert page.evaluate("fetch('/logout', {method: 'POST'}).then(answer => answer.status)") == 204
 
         assert page.evaluate(_ME) == 401
-        assert page.evaluate(_SOCKET % house_process.pod) == "closed 1006"
+        assert page.evaluate(_SOCKET % guarded_process.pod) == "closed 1006"
         assert [did for did in page.did if "401" not in did and "WebSocket" not in did] == []
 
 
-def test_a_used_link_says_so_and_how_to_get_another(chromium: Chromium, house_process: HouseProcess) -> None:
-    link = house_process.logins[2]
-    with chromium.page(link, sites=[house_process.url]) as page:
+def test_a_used_link_says_so_and_how_to_get_another(chromium: Chromium, guarded_process: GuardedServerProcess) -> None:
+    link = guarded_process.logins[2]
+    with chromium.page(link, sites=[guarded_process.url]) as page:
         assert _logged_in(page)
 
-    with chromium.page(link, sites=[house_process.url]) as another:
+    with chromium.page(link, sites=[guarded_process.url]) as another:
         assert "scrubjay login" in another.evaluate("document.body.innerText")
         assert not _logged_in(another)
 
 
 @pytest.fixture
-def elsewhere(house_process: HouseProcess) -> Generator[str]:
+def elsewhere(guarded_process: GuardedServerProcess) -> Generator[str]:
     """The page of another server, at another port of the same host: the same site, and not ours."""
 
     class Page(http.server.BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ def elsewhere(house_process: HouseProcess) -> Generator[str]:
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
-            self.wfile.write(f"<a href='{house_process.logins[4]}'>log in</a><p>elsewhere".encode())
+            self.wfile.write(f"<a href='{guarded_process.logins[4]}'>log in</a><p>elsewhere".encode())
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Say nothing."""
@@ -91,10 +91,10 @@ def elsewhere(house_process: HouseProcess) -> Generator[str]:
 
 
 def test_s2_a_page_at_another_port_of_the_same_host_cannot_use_the_login(
-    chromium: Chromium, house_process: HouseProcess, elsewhere: str
+    chromium: Chromium, guarded_process: GuardedServerProcess, elsewhere: str
 ) -> None:
-    url = house_process.url
-    with chromium.page(house_process.logins[6], sites=[url, elsewhere]) as page:
+    url = guarded_process.url
+    with chromium.page(guarded_process.logins[6], sites=[url, elsewhere]) as page:
         assert _logged_in(page)
         page.do("visit", url=elsewhere)
         assert page.evaluate("document.body.innerText").endswith("elsewhere")
@@ -121,10 +121,10 @@ def test_s2_a_page_at_another_port_of_the_same_host_cannot_use_the_login(
 
 
 def test_a_login_link_on_a_page_of_another_site_logs_in_too(
-    chromium: Chromium, house_process: HouseProcess, elsewhere: str
+    chromium: Chromium, guarded_process: GuardedServerProcess, elsewhere: str
 ) -> None:
     foreign = elsewhere.replace("127.0.0.1", "localhost")
-    with chromium.page(foreign, sites=[house_process.url, foreign]) as page:
+    with chromium.page(foreign, sites=[guarded_process.url, foreign]) as page:
         page.click("a")
         page.wait("location.pathname === '/' && document.body.innerText === 'fine'")
 

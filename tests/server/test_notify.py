@@ -13,11 +13,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 from structlog.testing import capture_logs
 
-from chaos.machine import until
-from fake_clock import FakeClock
-from inbox import DEADLINE_S, SECRET, Inbox, open_inbox
 from scrubjay.errors import CatalogUnavailable
 from scrubjay.fleet.notices import Message
 from scrubjay.fleet.process import Process
@@ -27,17 +25,21 @@ from scrubjay.server.drop_oldest import DropOldest
 from scrubjay.server.notify import Notifier
 from scrubjay.server.outlet import Outlet, Pace, deliver
 from scrubjay.settings import Settings
-from scrubjay.store.events import append_event
+from scrubjay.store.events import Event, append_event
 from scrubjay.store.notices import mute_pod, unmute_pod
 from scrubjay.store.pods import PodFacts, add_pod, remove_pod
 from scrubjay.store.sqlite import SqliteDatabase
 from scrubjay.store.status import Status, set_status
 from scrubjay.tape.record import Json
+from tests.support.catalogs import make_catalog
+from tests.support.conditions import until
+from tests.support.fake_clock import FakeClock
+from tests.support.notification_inbox import DEADLINE_S, SECRET, Inbox, open_inbox
 
 # Apprise imports every plugin it has, and some import what Python is going to drop.
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
-_PACE = Pace(send_within_s=5.0, retry_first_s=0.02, retry_most_s=0.1, give_up_after_s=10.0)
+_PACE = Pace(send_within_s=DEADLINE_S, retry_first_s=0.02, retry_most_s=0.1, give_up_after_s=DEADLINE_S)
 _HELLO = Message("needs_you", "ada needs you", "asks a question")
 
 
@@ -87,9 +89,20 @@ class _Fleet:
         await self.become(pod, activity="waiting", waiting_for=what)
 
 
+class _FollowedChanges(Changes):
+    """Knows whether somebody has begun to follow them."""
+
+    followed = False
+
+    async def after(self, number: int) -> list[Event]:
+        self.followed = True
+        return await super().after(number)
+
+
 @asynccontextmanager
 async def _open_fleet(path: Path, clock: FakeClock, *urls: str, quiet_s: int = 600) -> AsyncGenerator[_Fleet]:
-    changes = Changes()
+    changes = _FollowedChanges()
+    make_catalog(path)
     database = await SqliteDatabase.open(path, on_events=changes.publish)
     await changes.begin(database)
     settings = Settings(data=path.parent, notify_urls=urls, notify_quiet_s=quiet_s, notify_done_after_s=300)
@@ -103,8 +116,9 @@ async def _open_fleet(path: Path, clock: FakeClock, *urls: str, quiet_s: int = 6
     )
     fleet = _Fleet(database, clock, notifier)
     running = asyncio.create_task(notifier.run())
-    await asyncio.sleep(0)
     try:
+        # What happens before it has begun is the past, and not told.
+        await until(lambda: changes.followed or running.done(), "it follows what happens")
         yield fleet
     finally:
         running.cancel()
@@ -162,8 +176,13 @@ async def test_each_kind_is_told_once_and_ends_that_were_asked_for_are_not(fleet
 
 async def test_many_at_once_come_as_one(fleet: _Fleet, inbox: Inbox) -> None:
     pods = [await fleet.start(f"pod-{number}") for number in range(5)]
-    for pod in pods:
-        await fleet.wait(pod)
+    wait = partial(set_status, process="running", activity="waiting", waiting_for="person:question")
+
+    def all_wait(connection: Connection) -> None:
+        for pod in pods:
+            wait(connection, pod=pod, wall_us=fleet.clock.wall_us())
+
+    await fleet.database.write(all_wait)
     await _until(lambda: inbox.messages)
     last = await fleet.start("last")
     await fleet.fail(last)
@@ -331,7 +350,7 @@ async def test_while_the_catalog_cannot_be_written_people_are_told_all_the_same(
 async def test_with_nobody_to_tell_it_returns_at_once(tmp_path: Path, clock: FakeClock) -> None:
     database = await SqliteDatabase.open(tmp_path / "catalog.sqlite")
     notifier = Notifier(database, Changes(), clock, Settings(data=tmp_path), attended=lambda _: False)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         await notifier.run()
     await database.close()
 
@@ -350,7 +369,7 @@ async def test_thousands_of_changes_hold_the_fleet_up_no_longer_with_a_dead_serv
                     append_event(connection, "pod.status", wall_us=1, pod=pods[number % 20], data=data)
 
             await fleet.database.write(flood)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(DEADLINE_S):
                 await fleet.become(pods[0], activity="executing")
 
 

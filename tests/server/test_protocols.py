@@ -9,8 +9,9 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from scrubjay.server.protocols import WebSocketConnection
-from server.frames import CONT, PING, TEXT, frame
-from server.house import UPGRADE
+from tests.server.frames import CONT, PING, TEXT, frame
+from tests.support.conditions import DEADLINE_S
+from tests.support.guarded_server import UPGRADE
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +58,7 @@ async def opened() -> WebSocketConnection:
     connection.connection_made(_Transport())
     head = "".join(f"{name}: {value}\r\n" for name, value in (("Host", "x"), *UPGRADE))
     connection.data_received(f"GET / HTTP/1.1\r\n{head}\r\n".encode())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         while not connection.handshake_complete:
             await asyncio.sleep(0)
     connection.stop_keepalive()
@@ -72,7 +73,7 @@ def _transport(connection: WebSocketConnection) -> _Transport:
 
 async def _leave(connection: WebSocketConnection) -> None:
     connection.connection_lost(None)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(DEADLINE_S):
         while connection.tasks:
             await asyncio.sleep(0)
 
@@ -84,7 +85,7 @@ async def test_others_have_their_turn_in_the_middle_of_a_flood(opened: WebSocket
     answered_at_once = transport.written
     reading = transport.reading
     turns = 0
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE_S):
         while not transport.reading:
             await asyncio.sleep(0)
             turns += 1

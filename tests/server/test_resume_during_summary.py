@@ -13,7 +13,6 @@ from unittest import mock
 
 import pytest
 
-from chaos.machine import until
 from scrubjay.ids import SessionId
 from scrubjay.server.sessions import summaries as summaries_room
 from scrubjay.server.sessions.summaries import Summaries
@@ -21,12 +20,13 @@ from scrubjay.settings import Settings
 from scrubjay.store.summaries import list_summaries
 from scrubjay.store.summary_jobs import job_of
 from scrubjay.tape.record import Json
-from server.holders import Holders, open_holders
-from tiers import sized
+from tests.support.conditions import DEADLINE_S, until
+from tests.support.session_holders import Holders, open_holders
+from tests.support.tiers import sized
 
 pytestmark = pytest.mark.anyio
 
-_ROUNDS = sized(20, 300)
+_ROUNDS = sized(3, 20, 300)
 _LEFT_S = 300
 
 
@@ -41,7 +41,7 @@ class _Summariser:
 
     async def has_begun(self) -> None:
         """Return when it is at it."""
-        await until(self._begun.exists, "the summary is being made", within_s=15)
+        await until(self._begun.exists, "the summary is being made")
         self._begun.unlink()
 
     async def finish(self, text: str) -> None:
@@ -68,12 +68,11 @@ async def _ranges(holders: Holders, session: str) -> list[tuple[int, int, str]]:
 
 async def _settled(holders: Holders, session: str) -> None:
     """Return when nothing of a session is being summed up."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(DEADLINE_S):
         while await holders.coordination.tower.database.read(lambda on: job_of(on, SessionId(session))) is not None:
             await asyncio.sleep(0.005)
 
 
-@pytest.mark.timeout(sized(120, 900))
 async def test_who_resumes_and_appends_during_a_summary_is_not_held_up_and_each_memory_is_summed_up_once(
     tmp_path: Path,
 ) -> None:

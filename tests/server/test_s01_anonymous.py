@@ -9,7 +9,7 @@ from fastapi import APIRouter
 
 from scrubjay.server.access_table import ACCESS, PUBLIC
 from scrubjay.server.doors import Door, list_doors, unlisted
-from server.house import TABLE, House, RealServer
+from tests.support.guarded_server import TABLE, GuardedServer, RealServer
 
 pytestmark = pytest.mark.anyio
 
@@ -18,32 +18,32 @@ def _path(door: Door) -> str:
     return re.sub(r"\{[^}]+\}", "a" * 26, door.template)
 
 
-async def _reached(house: House, doors: list[Door]) -> set[str]:
+async def _reached(guarded_server: GuardedServer, doors: list[Door]) -> set[str]:
     """The doors through which somebody without a credential gets."""
     reached: set[str] = set()
     for door in doors:
         if door.method == "WEBSOCKET":
-            answer = await house.knock(_path(door))
+            answer = await guarded_server.knock(_path(door))
         else:
-            answer = await house.ask(door.method, _path(door))
+            answer = await guarded_server.ask(door.method, _path(door))
         if answer.status not in (401, 403):
             reached.add(f"{door.method} {door.template}")
     return reached
 
 
-async def test_s1_anonymous_callers_reach_no_route_but_the_public_ones(house: House) -> None:
-    doors = list_doors(house.app.routes)
+async def test_s1_anonymous_callers_reach_no_route_but_the_public_ones(guarded_server: GuardedServer) -> None:
+    doors = list_doors(guarded_server.app.routes)
 
-    reached = await _reached(house, doors)
+    reached = await _reached(guarded_server, doors)
 
     public = {f"{method} {template}" for (method, template), access in TABLE.items() if access.action == PUBLIC}
     assert len(doors) > 20
     assert reached == public == {"GET /", "GET /healthz", "GET /login", "GET /assets/{path}"}
 
 
-async def test_s1_a_route_that_is_not_in_the_table_is_named(timed_house: House) -> None:
-    house = timed_house
-    assert unlisted(house.app.routes, TABLE) == ["GET /forgotten", "POST /forgotten", "WEBSOCKET /forgotten"]
+async def test_s1_a_route_that_is_not_in_the_table_is_named(timed_guarded_server: GuardedServer) -> None:
+    guarded_server = timed_guarded_server
+    assert unlisted(guarded_server.app.routes, TABLE) == ["GET /forgotten", "POST /forgotten", "WEBSOCKET /forgotten"]
 
     router = APIRouter(prefix="/api/v1")
 
@@ -51,10 +51,10 @@ async def test_s1_a_route_that_is_not_in_the_table_is_named(timed_house: House) 
     async def secrets(name: str) -> str:  # pyright: ignore[reportUnusedFunction]
         return name
 
-    house.app.include_router(router)
+    guarded_server.app.include_router(router)
 
-    assert "GET /api/v1/secrets/{name}" in unlisted(house.app.routes, TABLE)
-    assert (await house.ask("GET", "/api/v1/secrets/x", await house.bearer())).status == 404
+    assert "GET /api/v1/secrets/{name}" in unlisted(guarded_server.app.routes, TABLE)
+    assert (await guarded_server.ask("GET", "/api/v1/secrets/x", await guarded_server.bearer())).status == 404
 
 
 async def test_s1_every_route_of_the_server_is_in_the_table_and_the_table_has_no_other(server: RealServer) -> None:
@@ -68,7 +68,7 @@ async def test_s1_every_route_of_the_server_is_in_the_table_and_the_table_has_no
 async def test_s1_anonymous_callers_reach_nothing_of_the_server_but_its_page(server: RealServer) -> None:
     doors = list_doors(server.app.routes)
 
-    reached = await _reached(server.house, doors)
+    reached = await _reached(server.guarded_server, doors)
 
     public = {f"{method} {template}" for (method, template), access in ACCESS.items() if access.action == PUBLIC}
     assert len(doors) > 40
@@ -84,7 +84,7 @@ async def test_s1_what_is_not_there_is_not_public_either(server: RealServer) -> 
         "/api/",
         "/api/v1/../pods",
     ):
-        assert (await server.house.ask("GET", path)).status == 401, path
-        assert (await server.house.knock(path)).status == 401, path
+        assert (await server.guarded_server.ask("GET", path)).status == 401, path
+        assert (await server.guarded_server.knock(path)).status == 401, path
     for path in ("/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc/passwd", "//etc/passwd", "/page/../../app.py"):
-        assert (await server.house.ask("GET", path)).status == 404, path
+        assert (await server.guarded_server.ask("GET", path)).status == 404, path

@@ -9,7 +9,7 @@ import pytest
 
 import scrubjay.server
 from scrubjay.server.origins import Origin, parse_origin
-from server.house import House
+from tests.support.guarded_server import GuardedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -53,66 +53,78 @@ def _foreign(port: int) -> list[str]:
     ]
 
 
-async def test_s2_a_websocket_of_a_logged_in_browser_needs_the_exact_origin(house: House) -> None:
-    cookie = await house.cookie()
+async def test_s2_a_websocket_of_a_logged_in_browser_needs_the_exact_origin(guarded_server: GuardedServer) -> None:
+    cookie = await guarded_server.cookie()
 
-    assert (await house.knock("/api/v1/flood", cookie, ("Origin", house.url))).status == 101
-    for origin in _foreign(house.port):
-        assert (await house.knock("/api/v1/flood", cookie, ("Origin", origin))).status == 403, origin
-    absent = await house.knock("/api/v1/flood", cookie)
+    assert (await guarded_server.knock("/api/v1/flood", cookie, ("Origin", guarded_server.url))).status == 101
+    for origin in _foreign(guarded_server.port):
+        assert (await guarded_server.knock("/api/v1/flood", cookie, ("Origin", origin))).status == 403, origin
+    absent = await guarded_server.knock("/api/v1/flood", cookie)
     assert (absent.status, absent.code) == (403, "no_origin")
-    twice = await house.knock("/api/v1/flood", cookie, ("Origin", house.url), ("Origin", "https://evil.test"))
+    twice = await guarded_server.knock(
+        "/api/v1/flood", cookie, ("Origin", guarded_server.url), ("Origin", "https://evil.test")
+    )
     assert twice.status == 400
 
 
-async def test_s2_nothing_is_changed_from_a_page_of_another_site(house: House) -> None:
-    cookie = await house.cookie()
+async def test_s2_nothing_is_changed_from_a_page_of_another_site(guarded_server: GuardedServer) -> None:
+    cookie = await guarded_server.cookie()
 
-    own = await house.ask("POST", "/api/v1/pods", cookie, _JSON, ("Origin", house.url), body=b"{}")
+    own = await guarded_server.ask("POST", "/api/v1/pods", cookie, _JSON, ("Origin", guarded_server.url), body=b"{}")
     assert own.status == 200
-    for origin in _foreign(house.port):
-        answer = await house.ask("POST", "/api/v1/pods", cookie, _JSON, ("Origin", origin), body=b"{}")
+    for origin in _foreign(guarded_server.port):
+        answer = await guarded_server.ask("POST", "/api/v1/pods", cookie, _JSON, ("Origin", origin), body=b"{}")
         assert answer.status == 403, origin
-    assert (await house.ask("POST", "/api/v1/pods", cookie, _JSON, body=b"{}")).code == "no_origin"
+    assert (await guarded_server.ask("POST", "/api/v1/pods", cookie, _JSON, body=b"{}")).code == "no_origin"
 
 
-async def test_s2_an_origin_of_another_site_is_refused_with_a_token_and_with_nothing_too(house: House) -> None:
-    bearer, evil = await house.bearer(), ("Origin", "https://evil.test")
+async def test_s2_an_origin_of_another_site_is_refused_with_a_token_and_with_nothing_too(
+    guarded_server: GuardedServer,
+) -> None:
+    bearer, evil = await guarded_server.bearer(), ("Origin", "https://evil.test")
 
-    assert (await house.ask("GET", "/api/v1/pods", bearer, evil)).status == 403
-    assert (await house.knock("/api/v1/flood", bearer, evil)).status == 403
-    assert (await house.ask("GET", "/login?code=x", evil)).status == 403
-    assert (await house.ask("GET", "/api/v1/pods", evil)).status == 403
+    assert (await guarded_server.ask("GET", "/api/v1/pods", bearer, evil)).status == 403
+    assert (await guarded_server.knock("/api/v1/flood", bearer, evil)).status == 403
+    assert (await guarded_server.ask("GET", "/login?code=x", evil)).status == 403
+    assert (await guarded_server.ask("GET", "/api/v1/pods", evil)).status == 403
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_s2_a_browser_that_says_another_site_made_it_call_is_refused(house: House, site: str) -> None:
-    cookie, fetched = await house.cookie(), ("Sec-Fetch-Site", site)
+async def test_s2_a_browser_that_says_another_site_made_it_call_is_refused(
+    guarded_server: GuardedServer, site: str
+) -> None:
+    cookie, fetched = await guarded_server.cookie(), ("Sec-Fetch-Site", site)
 
-    assert (await house.ask("GET", "/api/v1/pods", cookie, fetched)).code == "foreign_site"
-    post = await house.ask("POST", "/api/v1/pods", cookie, fetched, _JSON, ("Origin", house.url), body=b"{}")
+    assert (await guarded_server.ask("GET", "/api/v1/pods", cookie, fetched)).code == "foreign_site"
+    post = await guarded_server.ask(
+        "POST", "/api/v1/pods", cookie, fetched, _JSON, ("Origin", guarded_server.url), body=b"{}"
+    )
     assert post.code == "foreign_site"
-    assert (await house.knock("/api/v1/flood", cookie, fetched, ("Origin", house.url))).code == "foreign_site"
-    assert (await house.ask("GET", "/", cookie, fetched)).status == 200
+    assert (
+        await guarded_server.knock("/api/v1/flood", cookie, fetched, ("Origin", guarded_server.url))
+    ).code == "foreign_site"
+    assert (await guarded_server.ask("GET", "/", cookie, fetched)).status == 200
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]"])
-async def test_s2_each_name_of_the_server_is_an_origin_of_its_own(house: House, name: str) -> None:
-    cookie, host = await house.cookie(), f"{name}:{house.port}"
+async def test_s2_each_name_of_the_server_is_an_origin_of_its_own(guarded_server: GuardedServer, name: str) -> None:
+    cookie, host = await guarded_server.cookie(), f"{name}:{guarded_server.port}"
 
-    answer = await house.knock("/api/v1/flood", ("Host", host), cookie, ("Origin", f"http://{host}"))
+    answer = await guarded_server.knock("/api/v1/flood", ("Host", host), cookie, ("Origin", f"http://{host}"))
 
     assert answer.status == 101
 
 
-async def test_s2_the_cookie_is_for_this_host_and_this_site_alone_and_no_script_sees_it(house: House) -> None:
-    code, _ = await house.gate.credentials.create_login()
+async def test_s2_the_cookie_is_for_this_host_and_this_site_alone_and_no_script_sees_it(
+    guarded_server: GuardedServer,
+) -> None:
+    code, _ = await guarded_server.gate.credentials.create_login()
 
-    answer = await house.ask("GET", f"/login?code={code}")
+    answer = await guarded_server.ask("GET", f"/login?code={code}")
 
     assert (answer.status, answer.header("location")) == (303, "/")
     value, *attributes = (answer.header("set-cookie") or "").split("; ")
-    assert value.startswith(f"__Host-scrubjay-{house.port}=")
+    assert value.startswith(f"__Host-scrubjay-{guarded_server.port}=")
     assert set(attributes) == {"Max-Age=2592000", "Path=/", "Secure", "HttpOnly", "SameSite=Strict"}
 
 

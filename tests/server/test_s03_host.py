@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from scrubjay.server.origins import Addresses, Origin, own_origins, parse_host
-from server.house import UPGRADE, House, ask
+from tests.support.guarded_server import UPGRADE, GuardedServer, ask
 
 pytestmark = pytest.mark.anyio
 
@@ -49,40 +49,43 @@ def _own(port: int) -> list[str]:
 
 @pytest.mark.parametrize("listener", ["127.0.0.1", "::1"])
 async def test_s3_only_the_three_names_of_loopback_with_the_right_port_reach_the_server(
-    house: House, listener: str
+    guarded_server: GuardedServer, listener: str
 ) -> None:
-    bearer = await house.bearer()
+    bearer = await guarded_server.bearer()
 
     async def status(host: str, path: str, *further: tuple[str, str]) -> int:
-        connection = await asyncio.open_connection(listener, house.port)
+        connection = await asyncio.open_connection(listener, guarded_server.port)
         return (await ask(connection, "GET", path, [("Host", host), *further])).status
 
-    for host in _own(house.port):
+    for host in _own(guarded_server.port):
         assert await status(host, "/api/v1/pods", bearer) == 200, host
         assert await status(host, "/healthz") == 200, host
         assert await status(host, "/api/v1/flood", *UPGRADE, bearer) == 101, host
-    for host in _foreign(house.port):
+    for host in _foreign(guarded_server.port):
         assert await status(host, "/api/v1/pods", bearer) == 421, host
         assert await status(host, "/healthz") == 421, host
         assert await status(host, "/", bearer) == 421, host
         assert await status(host, "/api/v1/flood", *UPGRADE, bearer) == 421, host
 
 
-async def test_s3_two_host_headers_or_none_reach_nothing(house: House) -> None:
-    bearer, own = await house.bearer(), ("Host", f"127.0.0.1:{house.port}")
+async def test_s3_two_host_headers_or_none_reach_nothing(guarded_server: GuardedServer) -> None:
+    bearer, own = await guarded_server.bearer(), ("Host", f"127.0.0.1:{guarded_server.port}")
 
     for hosts in ([own, own], [own, ("Host", "evil.test")], [("Host", "evil.test"), own], []):
-        connection = await asyncio.open_connection("127.0.0.1", house.port)
+        connection = await asyncio.open_connection("127.0.0.1", guarded_server.port)
         assert (await ask(connection, "GET", "/healthz", [*hosts, bearer])).status == 421, hosts
 
 
-async def test_s3_what_a_proxy_would_add_changes_nothing(house: House) -> None:
-    forwarded = [("X-Forwarded-Host", f"127.0.0.1:{house.port}"), ("Forwarded", f"host=127.0.0.1:{house.port}")]
+async def test_s3_what_a_proxy_would_add_changes_nothing(guarded_server: GuardedServer) -> None:
+    forwarded = [
+        ("X-Forwarded-Host", f"127.0.0.1:{guarded_server.port}"),
+        ("Forwarded", f"host=127.0.0.1:{guarded_server.port}"),
+    ]
 
-    answer = await house.ask("GET", "/healthz", ("Host", "evil.test"), *forwarded)
+    answer = await guarded_server.ask("GET", "/healthz", ("Host", "evil.test"), *forwarded)
 
     assert (answer.status, answer.code) == (421, "wrong_host")
-    assert str(house.port) in answer.json["error"]["hint"]
+    assert str(guarded_server.port) in answer.json["error"]["hint"]
 
 
 def test_s3_further_names_are_taken_with_their_port_and_behind_a_proxy() -> None:

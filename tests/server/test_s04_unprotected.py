@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import Jay
 from scrubjay.errors import BadInput, BadSetting, CannotListen
 from scrubjay.server.listeners import Listeners, check_bind
-from server.house import House, free_socket
+from tests.support.cli import Cli
+from tests.support.guarded_server import GuardedServer, free_socket
 
 _NOBODY = 65534
 
@@ -46,22 +46,22 @@ def test_s4_listening_checks_the_address_first() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.test"])
-def test_s4_up_refuses_to_start_where_it_could_be_overheard(jay: Jay, host: str) -> None:
-    error = jay.error("up", "--port", "0", "--host", host, code=2)
+def test_s4_up_refuses_to_start_where_it_could_be_overheard(cli: Cli, host: str) -> None:
+    error = cli.error("up", "--port", "0", "--host", host, code=2)
 
     assert f"will not listen on {host} without TLS" in error
     assert "tls_cert" in error
-    assert not list(jay.data.rglob("*.sock"))
+    assert not list(cli.data.rglob("*.sock"))
 
 
 @pytest.mark.anyio
-async def test_s4_loopback_lets_nobody_in_without_a_token(house: House) -> None:
-    assert (await house.ask("GET", "/api/v1/pods")).status == 401
+async def test_s4_loopback_lets_nobody_in_without_a_token(guarded_server: GuardedServer) -> None:
+    assert (await guarded_server.ask("GET", "/api/v1/pods")).status == 401
 
 
 @pytest.mark.anyio
-async def test_s4_the_unix_socket_is_for_this_user_alone(house: House) -> None:
-    assert stat.S_IMODE(house.socket.stat().st_mode) == 0o600
+async def test_s4_the_unix_socket_is_for_this_user_alone(guarded_server: GuardedServer) -> None:
+    assert stat.S_IMODE(guarded_server.socket.stat().st_mode) == 0o600
 
 
 def test_s4_the_unix_socket_is_private_from_its_first_moment_and_whatever_the_umask(tmp_path: Path) -> None:
@@ -78,10 +78,10 @@ def test_s4_the_unix_socket_is_private_from_its_first_moment_and_whatever_the_um
 
 
 @pytest.mark.anyio
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
-async def test_s4_another_user_is_refused_even_where_the_socket_can_be_reached(house: House) -> None:
-    house.socket.chmod(0o666)  # as a careless copy of the folder would leave it
-    for folder in house.socket.parents:
+@pytest.mark.needs("root")
+async def test_s4_another_user_is_refused_even_where_the_socket_can_be_reached(guarded_server: GuardedServer) -> None:
+    guarded_server.socket.chmod(0o666)  # as a careless copy of the folder would leave it
+    for folder in guarded_server.socket.parents:
         if folder != Path("/") and folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
             folder.chmod(folder.stat().st_mode | 0o001)
     code = (
@@ -90,13 +90,18 @@ async def test_s4_another_user_is_refused_even_where_the_socket_can_be_reached(h
         "sys.stdout.buffer.write(s.recv(100))"
     )
     knocking = await asyncio.create_subprocess_exec(
-        "python3", "-c", code, str(house.socket), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        "python3",
+        "-c",
+        code,
+        str(guarded_server.socket),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     said, trouble = await knocking.communicate()
 
     assert said == b""
     assert b"ConnectionReset" in trouble or b"BrokenPipe" in trouble or trouble == b"", trouble
-    assert (await house.ask_locally("GET", "/api/v1/me", ("Host", "x"))).status == 200
+    assert (await guarded_server.ask_locally("GET", "/api/v1/me", ("Host", "x"))).status == 200
 
 
 def test_s4_nobody_can_stand_at_the_other_family_of_localhost() -> None:

@@ -9,8 +9,10 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from cli.conftest import Jay
-from server.up import open_up
+from tests.support.cli import Cli
+from tests.support.conditions import DEADLINE_S
+from tests.support.http import FRESH
+from tests.support.up_process import open_own_up_process
 
 _AGENT = "env; cat /proc/self/environ; echo done; sleep 600"
 
@@ -33,20 +35,20 @@ def _files(folder: Path, canary: str) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and canary.encode() in path.read_bytes()]
 
 
-def test_s5_a_token_that_went_through_everything_is_found_nowhere(jay: Jay) -> None:
-    with open_up(jay) as up:
-        made = jay("token", "create", "--role", "operator", "--name", "canary")
+def test_s5_a_token_that_went_through_everything_is_found_nowhere(cli: Cli) -> None:
+    with open_own_up_process(cli) as up:
+        made = cli("token", "create", "--role", "operator", "--name", "canary")
         token = made.stdout.decode().strip()
         secret = token.split("_")[2]
         bearer = {"Authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=up.url, trust_env=False, headers=bearer) as client:
+        with httpx.Client(base_url=up.url, trust_env=False, limits=FRESH, timeout=DEADLINE_S, headers=bearer) as client:
             started = client.post("/api/v1/pods", json={"command": ["sh", "-c", _AGENT], "name": "canary"})
             assert started.status_code == 201, started.text
             pod = started.json()["id"]
             with connect(
                 f"{up.url.replace('http', 'ws')}/api/v1/pods/{pod}/live", additional_headers=bearer
             ) as watching:
-                assert watching.recv(timeout=30)
+                assert watching.recv(timeout=DEADLINE_S)
             answers = [
                 client.get("/api/v1/me"),
                 client.get("/api/v1/pods"),
@@ -69,17 +71,17 @@ def test_s5_a_token_that_went_through_everything_is_found_nowhere(jay: Jay) -> N
             with pytest.raises(InvalidStatus), connect(f"{up.url.replace('http', 'ws')}/api/v1/fleet?token={token}"):
                 pass
         assert [answer.status_code for answer in answers if answer.status_code >= 500] == []
-        jay.wait_for(lambda: b"done" in jay("logs", "canary").stdout)
-        shown = jay("logs", "canary").stdout
+        cli.wait_for(lambda: b"done" in cli("logs", "canary").stdout)
+        shown = cli("logs", "canary").stdout
 
         assert _places(secret) == []
 
-        jay("stop", "canary", "--grace", "0")
+        cli("stop", "canary", "--grace", "0")
     assert b"PATH=" in shown
     assert secret.encode() not in shown
-    assert token.split("_")[1].encode() in jay.data.joinpath("catalog.sqlite").read_bytes()
-    assert _files(jay.data, secret) == []
-    assert _files(jay.work, secret) == []
+    assert token.split("_")[1].encode() in cli.data.joinpath("catalog.sqlite").read_bytes()
+    assert _files(cli.data, secret) == []
+    assert _files(cli.work, secret) == []
 
 
 @pytest.fixture(scope="module")
@@ -87,16 +89,22 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes, list[s
     """A secret in the environment of ``up``, what an agent of it shows of its own, and the processes that have it."""
     root = tmp_path_factory.mktemp("around")
     (root / "work").mkdir()
-    jay = Jay(root / "data", root / "work")
-    with open_up(jay):
-        token = jay("token", "create", "--role", "operator").stdout.decode().strip()
-    with open_up(jay, token=token) as up:
-        with httpx.Client(base_url=up.url, trust_env=False, headers={"Authorization": f"Bearer {token}"}) as client:
+    cli = Cli(root / "data", root / "work")
+    with open_own_up_process(cli):
+        token = cli("token", "create", "--role", "operator").stdout.decode().strip()
+    with open_own_up_process(cli, token=token) as up:
+        with httpx.Client(
+            base_url=up.url,
+            trust_env=False,
+            limits=FRESH,
+            timeout=DEADLINE_S,
+            headers={"Authorization": f"Bearer {token}"},
+        ) as client:
             client.post("/api/v1/pods", json={"command": ["sh", "-c", _AGENT], "name": "canary"}).raise_for_status()
-        jay.wait_for(lambda: b"done" in jay("logs", "canary").stdout)
-        shown, having = jay("logs", "canary").stdout, _places(token.split("_")[2])
-        jay("stop", "canary", "--grace", "0")
-    assert _files(jay.data, token.split("_")[2]) == []
+        cli.wait_for(lambda: b"done" in cli("logs", "canary").stdout)
+        shown, having = cli("logs", "canary").stdout, _places(token.split("_")[2])
+        cli("stop", "canary", "--grace", "0")
+    assert _files(cli.data, token.split("_")[2]) == []
     return token.split("_")[2], shown, having
 
 
@@ -118,8 +126,8 @@ def test_s5_a_token_in_the_servers_environment_is_not_handed_on_to_its_own_proce
     assert [place for place in having if "x00up" not in place] == []
 
 
-def test_s5_a_login_code_is_in_no_log_and_no_file(jay: Jay) -> None:
-    with open_up(jay) as up, httpx.Client(trust_env=False) as client:
+def test_s5_a_login_code_is_in_no_log_and_no_file(cli: Cli) -> None:
+    with open_own_up_process(cli) as up, httpx.Client(trust_env=False, limits=FRESH, timeout=DEADLINE_S) as client:
         code = up.login.partition("code=")[2]
         entered = client.get(up.login)
         again = client.get(up.login)
@@ -129,4 +137,4 @@ def test_s5_a_login_code_is_in_no_log_and_no_file(jay: Jay) -> None:
     assert code not in entered.text + again.text
     for canary in (code, cookie.partition(".")[2]):
         assert len(canary) == 52
-        assert _files(jay.data, canary) == _files(jay.work, canary) == []
+        assert _files(cli.data, canary) == _files(cli.work, canary) == []

@@ -12,15 +12,16 @@ from unittest import mock
 
 import pytest
 
-from chaos.machine import is_alive, until
 from scrubjay.errors import BadSetting
 from scrubjay.fleet.summaries import TEXT_MAX
 from scrubjay.fleet.summary_prompt import INSTRUCTION, Prompt
 from scrubjay.server.sessions import summary_command, summary_endpoint
 from scrubjay.server.sessions.summariser import Summariser, SummariserFailed, make_summariser
 from scrubjay.settings import Settings
-from server.house import free_socket
-from server.model import Model, open_model
+from tests.server.fake_model import Model, open_model
+from tests.support.conditions import until
+from tests.support.guarded_server import free_socket
+from tests.support.processes import is_alive
 
 pytestmark = pytest.mark.anyio
 

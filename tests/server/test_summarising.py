@@ -14,21 +14,20 @@ from unittest import mock
 import pytest
 from sqlalchemy import Connection
 
-from chaos.machine import is_alive, until
 from scrubjay.errors import CatalogUnavailable, NoSummariser
-from scrubjay.fleet.summaries import ATTEMPTS_MAX
+from scrubjay.fleet.summaries import ATTEMPTS_MAX, Job
 from scrubjay.ids import SessionId
 from scrubjay.server.sessions import summaries as room
 from scrubjay.settings import Settings
 from scrubjay.store import sessions
 from scrubjay.store.summaries import save_summary
-from server.model import Model, open_model
-from server.office import Office, open_office
+from tests.server.fake_model import Model, open_model
+from tests.server.summary_server import Office, open_office
+from tests.support.conditions import until, until_asked
+from tests.support.paths import ROOT
+from tests.support.processes import is_alive
 
 pytestmark = pytest.mark.anyio
-
-_OFFICE = Path(__file__).with_name("office.py")
-_ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(autouse=True)
@@ -118,10 +117,12 @@ async def test_a_session_that_is_open_or_was_just_left_is_let_be(office: Office,
 
 
 async def test_who_asks_is_not_kept_waiting(office: Office, tmp_path: Path) -> None:
+    listeners = office.reception.tower.changes.listeners
+    before = len(listeners)
     with mock.patch.object(room, "LOOK_EVERY_S", 600.0):
         async with office.working(_by_command(tmp_path, "echo so")):
-            session = await office.open("a")
-            await asyncio.sleep(0.2)  # it looks for the next time in ten minutes
+            await until(lambda: len(listeners) > before, "it has begun")
+            session = await office.open("a")  # by then it has looked, and does so again in ten minutes
             await office.ask(session)
 
             await office.made(session)
@@ -182,8 +183,8 @@ async def test_a_server_that_is_killed_over_it_is_followed_by_another_once_its_c
     script = tmp_path / "endless.sh"
     script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/begun\nexec sleep 1000\n")
     script.chmod(0o755)
-    command = [sys.executable, str(_OFFICE), str(tmp_path), str(script)]
-    environ = {**os.environ, "PYTHONPATH": f"{_ROOT}/tests:{_ROOT}"}
+    command = [sys.executable, "-m", "tests.server.summary_server", str(tmp_path), str(script)]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as process:
         assert process.stdout is not None
         session = SessionId(process.stdout.readline().strip())
@@ -211,7 +212,14 @@ async def test_a_claim_is_kept_for_as_long_as_it_takes_and_nobody_else_begins(of
     begun, go_on = tmp_path / "begun", tmp_path / "go_on"
     script = f"echo . >> {begun}; until [ -e {go_on} ]; do sleep 0.05; done; echo so"
     settings = _by_command(tmp_path, script)
-    with mock.patch.object(room, "CLAIM_S", 0.5), mock.patch.object(room, "RENEW_EVERY_S", 0.1):
+    claim_us = int(room.CLAIM_S * 1e6)
+
+    async def renewed() -> Job | None:
+        job = await office.job(session)
+        until_us = job.claimed_until_us if job is not None else None
+        return job if until_us is not None and until_us > office.now_us + claim_us * 3 // 4 else None
+
+    with mock.patch.object(room, "RENEW_EVERY_S", 0.05):
         async with AsyncExitStack() as workers:
             for _ in range(3):
                 await workers.enter_async_context(office.working(settings))
@@ -219,11 +227,11 @@ async def test_a_claim_is_kept_for_as_long_as_it_takes_and_nobody_else_begins(of
             await office.leave(session)
             first = await office.job_that(session, "running")
             assert first.claimed_until_us is not None
-            while office.now_us < first.claimed_until_us + 500_000:
-                await asyncio.sleep(0.05)
-            now = await office.job(session)
-            assert now is not None
-            assert (now.token, now.attempts) == (first.token, 1)
+            for _ in range(3):
+                office.clock.ahead_us += claim_us // 2
+                now = await until_asked(renewed, "the claim is renewed")
+                assert (now.token, now.attempts) == (first.token, 1)
+            assert office.now_us > first.claimed_until_us
 
             go_on.touch()
             await office.made(session)

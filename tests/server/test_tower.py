@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from chaos.machine import until
-from replay.recorded import head, output
 from scrubjay.errors import CatalogUnavailable, KeeperRefused, KeyboardHeld, NoSuchPod
 from scrubjay.fleet.access import Principal
 from scrubjay.ids import PodId, new_runner_id
@@ -30,8 +28,10 @@ from scrubjay.wire.messages import (
     Restart,
     TapeBytes,
 )
-from server.link import Control, LinkedRunner, open_control, report_of
-from tape.tapes import make_tape
+from tests.support.conditions import until
+from tests.support.linked_runner import Control, LinkedRunner, open_control, report_of
+from tests.support.recordings import head, output
+from tests.support.tapes import make_tape
 
 pytestmark = pytest.mark.anyio
 

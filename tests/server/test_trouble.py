@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from scrubjay.errors import CatalogUnavailable
 from scrubjay.server.tower import Tower
 from scrubjay.store.events import Event, append_event
-from server.house import RealServer
+from tests.support.guarded_server import RealServer
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def test_what_nobody_has_thought_of_is_an_error_like_any_other_and_tells_n
 
     monkeypatch.setattr(_tower(server).database, "read", fail)
 
-    answer = await server.house.ask_locally("GET", "/api/v1/pods", ("Host", "x"))
+    answer = await server.guarded_server.ask_locally("GET", "/api/v1/pods", ("Host", "x"))
 
     assert (answer.status, answer.code, answer.header("content-type")) == (500, "internal_error", "application/json")
     assert b"hunter2" not in answer.body
@@ -40,7 +40,7 @@ async def test_what_nobody_has_thought_of_is_an_error_like_any_other_and_tells_n
 
 @pytest.mark.parametrize("at", ["999999999999h", "-999999999999h", "9" * 5000, "0" * 5000])
 async def test_an_instant_before_or_after_everything_is_one(server: RealServer, at: str) -> None:
-    answer = await server.house.ask_locally("GET", f"/api/v1/pods?at={at}", ("Host", "x"))
+    answer = await server.guarded_server.ask_locally("GET", f"/api/v1/pods?at={at}", ("Host", "x"))
 
     assert answer.status == 200, answer.body
 
@@ -48,7 +48,7 @@ async def test_an_instant_before_or_after_everything_is_one(server: RealServer, 
 async def test_who_follows_the_fleet_goes_on_when_the_catalog_can_be_read_again(
     server: RealServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tower, bearer = _tower(server), await server.house.bearer()
+    tower, bearer = _tower(server), await server.guarded_server.bearer()
     after, failed = tower.changes.after, False
 
     async def fail_once(number: int) -> list[Event]:
@@ -59,7 +59,7 @@ async def test_who_follows_the_fleet_goes_on_when_the_catalog_can_be_read_again(
         return await after(number)
 
     monkeypatch.setattr(tower.changes, "after", fail_once)
-    url = f"ws://127.0.0.1:{server.house.port}/api/v1/fleet"
+    url = f"ws://127.0.0.1:{server.guarded_server.port}/api/v1/fleet"
     with capture_logs():
         async with connect(url, additional_headers=dict([bearer])) as listener:
             assert json.loads(await asyncio.wait_for(listener.recv(), 10))["type"] == "caught"

@@ -19,8 +19,8 @@ from starlette.websockets import WebSocket
 from scrubjay.errors import BadSetting, ScrubjayError
 from scrubjay.server.listeners import CALLER, Caller, Listeners
 from scrubjay.server.web import Tls, serving
-from server.frames import RawSocket
-from server.house import ask
+from tests.server.frames import RawSocket
+from tests.support.guarded_server import ask
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def _who(request: Request) -> Response:
 
 
 async def _slow(_: Request) -> Response:
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # so that it is under way when the server is asked to end
     return PlainTextResponse("done")
 
 

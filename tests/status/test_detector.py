@@ -13,6 +13,7 @@ from scrubjay.screen.glance import Glance
 from scrubjay.status.claims import PERMISSION, QUESTION
 from scrubjay.status.detector import Detector, Verdict
 from scrubjay.status.rules import Rules, parse_rules
+from tests.support.tables import every_row
 
 # ruff: noqa: RUF001
 
@@ -272,9 +273,7 @@ def test_another_goes_on_where_one_has_come_to_a_verdict() -> None:
     assert after.wait(1).says("working").verdict.activity == "executing"
 
 
-@pytest.mark.parametrize(
-    "happens", [Stage.says, Stage.is_titled, Stage.types, Stage.reports], ids=lambda do: do.__name__
-)
+@every_row("happens", [Stage.says, Stage.is_titled, Stage.types, Stage.reports])
 def test_hostile_text_does_no_harm(happens: Callable[[Stage, str], Stage]) -> None:
     stage = Stage()
     for text in ("", "\x00" * 10_000, "7501;" * 100, "(" * 5000, "\u202e❯ 1. Yes", "=:=:=", "[y/n" * 1000):

@@ -8,6 +8,7 @@ import pytest
 
 from scrubjay.status.claims import EXECUTING, IDLE, PERMISSION, WAITING
 from scrubjay.status.rules import BadRules, parse_rules
+from tests.support.tables import every_row
 
 
 def _parse(text: str):
@@ -46,7 +47,7 @@ def test_a_table_is_read() -> None:
     assert rules.screen[0].moves is not None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "where", "why"),
     [
         ("colour = 1", "status.colour", "is not known"),

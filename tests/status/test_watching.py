@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
-from corpus import recordings
 from scrubjay.agents.library import Library
 from scrubjay.agents.status_rules import rules_for
 from scrubjay.replay.shown import ShownTerminal
@@ -18,20 +19,31 @@ from scrubjay.tape.cast_import import cast_records
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json, encode_typed
 from scrubjay.tape.record import Record
+from tests.support.corpus import recording
+from tests.support.tables import every_row
+
+_Walk = Callable[[str], list[Change]]
 
 
-def _walk(name: str) -> list[Change]:
-    recording = next(recording for recording in recordings() if recording.name == name)
-    changes: list[Change] = []
+@pytest.fixture(scope="module")
+def walk() -> Iterator[_Walk]:
+    """Walk through the recording of a name, and return the changes."""
     with Workers() as workers:
-        cast = read_cast(recording.cast.splitlines(keepends=True), name)
-        rules = rules_for(name.split("-")[0], Library(None))
-        watch_recording(cast_records(cast), ShownTerminal(workers), Detector(rules), changes.append)
+        yield lambda name: _walk(name, workers)
+
+
+def _walk(name: str, workers: Workers) -> list[Change]:
+    changes: list[Change] = []
+    cast = read_cast(recording(name).cast.splitlines(keepends=True), name)
+    rules = rules_for(name.split("-")[0], Library(None))
+    terminal = ShownTerminal(workers)
+    watch_recording(cast_records(cast), terminal, Detector(rules), changes.append)
+    terminal.close()
     return changes
 
 
-def test_a_turn_is_idle_work_a_permission_work_and_idle() -> None:
-    changes = _walk("claude-turn-ghostty")
+def test_a_turn_is_idle_work_a_permission_work_and_idle(walk: _Walk) -> None:
+    changes = walk("claude-turn-ghostty")
 
     told = [change.verdict.activity for change in changes]
     assert told[-5:] == ["idle", "executing", "waiting", "executing", "idle"]
@@ -42,17 +54,17 @@ def test_a_turn_is_idle_work_a_permission_work_and_idle() -> None:
     assert "program" in {claim.source for claim in asked.verdict.agreeing}
 
 
-def test_the_same_recording_always_gives_the_same() -> None:
-    assert _walk("opencode-question") == _walk("opencode-question")
+def test_the_same_recording_always_gives_the_same(walk: _Walk) -> None:
+    assert walk("opencode-question") == walk("opencode-question")
 
 
-@pytest.mark.parametrize("name", ["claude-turn-ghostty", "aider-turn", "codex-err401-final"])
-def test_a_status_is_kept_and_read_again(name: str) -> None:
-    for change in _walk(name):
+@every_row("name", ["claude-turn-ghostty", "aider-turn", "codex-err401-final"])
+def test_a_status_is_kept_and_read_again(walk: _Walk, name: str) -> None:
+    for change in walk(name):
         assert decode_change(encode_change(change)) == change
 
 
-@pytest.mark.parametrize("row", [{}, {"at": 1}, {"at": 1, "offset": 2, "activity": "dancing"}, {"activity": "idle"}])
+@every_row("row", [{}, {"at": 1}, {"at": 1, "offset": 2, "activity": "dancing"}, {"activity": "idle"}])
 def test_what_is_no_status_is_none(row: dict[str, object]) -> None:
     assert decode_change(row) is None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,10 +12,8 @@ from sqlalchemy.exc import DBAPIError
 
 from scrubjay.ids import PodId, PodName, SessionId
 from scrubjay.store.events import Event
-from scrubjay.store.migrations import migrate
 from scrubjay.store.pods import PodFacts
 from scrubjay.store.sqlite import SqliteDatabase
-from scrubjay.store.sqlite_library import load_sqlite, writing_engine
 
 START_US = 1_795_000_000_000_000
 
@@ -45,15 +43,6 @@ async def open_catalog(path: Path) -> AsyncGenerator[Catalog]:
         yield Catalog(path, database, told, batches)
     finally:
         await database.close()
-
-
-@contextmanager
-def memory_catalog() -> Generator[Connection]:
-    """A catalog that is gone afterwards."""
-    with writing_engine(Path(":memory:"), load_sqlite()).connect() as connection:
-        with connection.begin():
-            migrate(connection, ":memory:")
-        yield connection
 
 
 def pod_id(number: int) -> PodId:

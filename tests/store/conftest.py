@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
-from catalogs import Catalog, memory_catalog, open_catalog
-from crew import Crew
 from sqlalchemy import Connection
 
 from scrubjay.fleet.parties import Party
+from tests.store.catalogs import Catalog, open_catalog
+from tests.store.crew import Crew
+from tests.support.catalogs import make_catalog, memory_catalog
 
 
 @pytest.fixture
@@ -54,5 +55,6 @@ def emptied() -> Generator[Connection]:
 @pytest.fixture
 async def catalog(tmp_path: Path) -> AsyncGenerator[Catalog]:
     """An empty catalog on disk."""
+    make_catalog(tmp_path / "catalog.sqlite")
     async with open_catalog(tmp_path / "catalog.sqlite") as catalog:
         yield catalog

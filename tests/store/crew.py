@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from catalogs import pod_facts, session_id
 from sqlalchemy import Connection
 
 from scrubjay.fleet.access import Scope
@@ -24,6 +23,7 @@ from scrubjay.store.retiring import retire_pod
 from scrubjay.store.status import Status, set_status
 from scrubjay.store.waits import begin_wait, get_wait, waits_of
 from scrubjay.tape.record import Json
+from tests.store.catalogs import pod_facts, session_id
 
 READ: frozenset[Scope] = frozenset({"terminal:read"})
 WRITE: frozenset[Scope] = frozenset({"terminal:write"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from catalogs import pod_id
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
@@ -31,6 +30,7 @@ from scrubjay.store.tokens import (
     touch_token,
     use_login,
 )
+from tests.store.catalogs import pod_id
 
 _MINUTE_US = 60_000_000
 _DIGEST = bytes(range(32))

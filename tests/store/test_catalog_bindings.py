@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from crew import READ, WRITE, Crew
 
 from scrubjay.errors import BadInput, BindingUnfit, NoSuchBinding
 from scrubjay.fleet.bindings import PENDING_US
@@ -21,6 +20,7 @@ from scrubjay.store.bindings import (
     unbind,
 )
 from scrubjay.store.events import Event, read_events
+from tests.store.crew import READ, WRITE, Crew
 
 
 def _told(crew: Crew, after: int) -> list[Event]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
-from catalogs import START_US, memory_catalog, pod_facts, pod_id, session_id
 from sqlalchemy import Connection
 
 from scrubjay.fleet.memories import Instant, Turn
@@ -17,6 +16,8 @@ from scrubjay.store.memories import Appending, append_memory, list_memories
 from scrubjay.store.pods import add_pod, remove_pod
 from scrubjay.store.sessions import finish, get_session, grant, open_session, suspend
 from scrubjay.store.status import Status
+from tests.store.catalogs import START_US, pod_facts, pod_id, session_id
+from tests.support.catalogs import memory_catalog
 
 _POD, _OTHER, _SESSION = pod_id(1), pod_id(2), session_id(1)
 _SECOND = 1_000_000

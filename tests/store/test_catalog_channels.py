@@ -6,8 +6,6 @@ import asyncio
 from functools import partial
 
 import pytest
-from catalogs import Catalog, pod_facts, session_id
-from crew import Crew
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
@@ -51,7 +49,9 @@ from scrubjay.store.messages import (
 )
 from scrubjay.store.pods import add_pod
 from scrubjay.store.status import Status
-from tiers import sized
+from tests.store.catalogs import Catalog, pod_facts, session_id
+from tests.store.crew import Crew
+from tests.support.tiers import sized
 
 # Channels.
 
@@ -187,7 +187,7 @@ def test_messages_are_read_after_a_number_or_up_to_an_instant(crew: Crew, ann: P
 
 @pytest.mark.anyio
 async def test_numbers_have_no_gap_however_many_speak_at_once(catalog: Catalog) -> None:
-    writers, each = 12, sized(15, 200)
+    writers, each = 12, sized(4, 15, 200)
     parties = [session_party(session_id(number)) for number in range(writers)]
     database = catalog.database
 
@@ -254,7 +254,7 @@ def test_a_message_is_queued_for_whom_it_mentions_and_for_nobody_else(crew: Crew
     assert [queued.delivery.party for queued in queued_messages(crew.connection)] == [bob]
 
 
-@settings(max_examples=sized(40, 500), deadline=None)
+@settings(max_examples=sized(20, 40, 500), deadline=None)
 @given(actions=st.lists(st.sampled_from(["deliver", "acknowledge"]), max_size=6))
 def test_a_message_comes_once_and_is_noted_once_whatever_is_repeated(
     emptied: Connection, actions: list[DeliveryAction]

@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from catalogs import Catalog, open_catalog
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
@@ -16,6 +15,8 @@ from scrubjay.errors import CatalogInUse, CatalogUnavailable
 from scrubjay.store.events import append_event, last_number, read_events
 from scrubjay.store.requests import remember, remembered
 from scrubjay.store.sqlite import SqliteDatabase
+from tests.store.catalogs import Catalog, open_catalog
+from tests.support.conditions import DEADLINE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -80,10 +81,10 @@ async def test_writes_that_wait_together_are_committed_together(catalog: Catalog
 
     def hold(connection: Connection) -> None:
         entered.set()
-        assert leave.wait(10)
+        assert leave.wait(DEADLINE_S)
 
     holding = asyncio.create_task(catalog.database.write(hold))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, DEADLINE_S)
     writes = [asyncio.create_task(catalog.database.write(_happen)) for _ in range(100)]
     await asyncio.sleep(0)
     leave.set()
@@ -139,11 +140,11 @@ async def test_a_write_nobody_waits_for_any_more_is_done_and_the_next_goes_on(ca
 
     def hold(connection: Connection) -> int:
         entered.set()
-        assert leave.wait(10)
+        assert leave.wait(DEADLINE_S)
         return _happen(connection)
 
     running = asyncio.create_task(catalog.database.write(hold))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, DEADLINE_S)
     waiting = asyncio.create_task(catalog.database.write(_happen))
     await asyncio.sleep(0)
     for task in (running, waiting):
@@ -171,10 +172,12 @@ async def test_closing_finishes_what_was_accepted_and_refuses_the_rest(tmp_path:
         assert await catalog.database.read(last_number) == 300
 
 
-async def test_more_writes_than_may_wait_are_all_done(catalog: Catalog) -> None:
-    numbers = await asyncio.gather(*(catalog.database.write(_happen) for _ in range(5000)))
+async def test_more_writes_than_may_wait_are_all_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrubjay.store.sqlite._WAITING_MAX", 16)
+    async with open_catalog(tmp_path / "catalog.sqlite") as catalog:
+        numbers = await asyncio.gather(*(catalog.database.write(_happen) for _ in range(200)))
 
-    assert sorted(numbers) == list(range(1, 5001))
+    assert sorted(numbers) == list(range(1, 201))
 
 
 async def test_a_read_sees_one_state_however_long_it_takes(catalog: Catalog) -> None:
@@ -184,11 +187,11 @@ async def test_a_read_sees_one_state_however_long_it_takes(catalog: Catalog) -> 
     def look_twice(connection: Connection) -> tuple[int, int]:
         before = last_number(connection)
         entered.set()
-        assert leave.wait(10)
+        assert leave.wait(DEADLINE_S)
         return before, last_number(connection)
 
     looking = asyncio.create_task(catalog.database.read(look_twice))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, DEADLINE_S)
     await catalog.database.write(_happen)
     leave.set()
 
@@ -201,9 +204,9 @@ async def test_a_body_that_runs_out_of_an_iterator_does_not_leave_anybody_waitin
         return next(iter(connection.execute(text("SELECT 1 WHERE 1 = 2"))))
 
     with pytest.raises(RuntimeError, match="iterator"):
-        await asyncio.wait_for(catalog.database.write(run_out), 10)
+        await asyncio.wait_for(catalog.database.write(run_out), DEADLINE_S)
     with pytest.raises(RuntimeError, match="iterator"):
-        await asyncio.wait_for(catalog.database.read(run_out), 10)
+        await asyncio.wait_for(catalog.database.read(run_out), DEADLINE_S)
 
 
 async def test_a_body_that_ends_the_transaction_itself_fails_and_the_next_goes_on(catalog: Catalog) -> None:
@@ -290,6 +293,6 @@ async def test_opening_that_was_cancelled_leaves_the_catalog_to_the_next(tmp_pat
             except CatalogInUse:
                 await asyncio.sleep(0.01)
 
-    database = await asyncio.wait_for(open_again(), 10)
+    database = await asyncio.wait_for(open_again(), DEADLINE_S)
     assert await database.write(_happen) == 1
     await database.close()

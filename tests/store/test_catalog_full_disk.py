@@ -7,18 +7,21 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from catalogs import Catalog, check_integrity, open_catalog, pod_facts, pod_id
 from sqlalchemy import Connection
 
-from chaos.small_disk import SmallDisk, mount_small_disk
 from scrubjay.errors import CatalogUnavailable
 from scrubjay.store.events import append_event, last_number, read_events
 from scrubjay.store.pods import add_pod, list_pods, remove_pod
 from scrubjay.store.sqlite import SqliteDatabase
 from scrubjay.store.status import Status
 from scrubjay.store.tokens import add_browser, add_login, find_browser, use_login
+from tests.store.catalogs import Catalog, check_integrity, open_catalog, pod_facts, pod_id
+from tests.support.small_disk import SmallDisk, mount_small_disk
+from tests.support.tiers import sized
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("mount")]
+
+_LOGINS = sized(100, 500, 500)
 
 
 @pytest.fixture
@@ -54,14 +57,14 @@ async def test_r12_with_a_full_disk_one_can_log_in_list_and_delete(disk: SmallDi
         await catalog.database.write(lambda connection: add_pod(connection, pod_facts(1), Status("running"), wall_us=1))
         disk.fill()
 
-        for number in range(500):
+        for number in range(_LOGINS):
             await catalog.database.write(lambda connection, number=number: _log_in(connection, number))
         listed = await catalog.database.read(list_pods)
         removed = await catalog.database.write(lambda connection: remove_pod(connection, pod_id(1), wall_us=3))
 
         assert [facts.id for facts, _ in listed] == [pod_id(1)]
         assert removed
-        assert await catalog.database.read(lambda connection: find_browser(connection, "499")) is not None
+        assert await catalog.database.read(lambda connection: find_browser(connection, str(_LOGINS - 1))) is not None
 
 
 async def test_r12_without_any_room_writes_are_refused_whole_and_go_on_by_themselves_later(disk: SmallDisk) -> None:
@@ -117,5 +120,5 @@ async def test_room_that_was_used_is_taken_again(disk: SmallDisk) -> None:
             await catalog.database.write(_write_much)
         disk.fill()
 
-        for number in range(500):
+        for number in range(_LOGINS):
             await catalog.database.write(lambda connection, number=number: _log_in(connection, number))

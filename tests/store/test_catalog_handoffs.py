@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from crew import Crew
 
 from scrubjay.errors import BadInput, HandoffUnfit, NoSuchHandoff
 from scrubjay.fleet.handoffs import Handoff
@@ -18,6 +17,7 @@ from scrubjay.store.handoffs import (
     list_handoffs,
     withdraw_handoff,
 )
+from tests.store.crew import Crew
 
 
 def test_an_offer_is_kept_with_all_that_is_in_it_and_its_recipient_told(crew: Crew, ann: Party, bob: Party) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from crew import READ, WRITE, Crew
 
 from scrubjay.fleet.bindings import PENDING_US
 from scrubjay.fleet.parties import PERSON, Party, agent_party
@@ -16,6 +15,7 @@ from scrubjay.store.retiring import retire_agent, retire_channel
 from scrubjay.store.tokens import add_token, revoke_token
 from scrubjay.store.waits import end_wait, get_wait, list_waits, waits_of
 from scrubjay.tape.record import Json
+from tests.store.crew import READ, WRITE, Crew
 
 # Bindings.
 
@@ -861,9 +861,9 @@ def test_an_agent_outside_pods_whose_token_was_revoked_is_waited_for_no_more(cre
     assert crew.end(crew.wait(ann, "pod", on=agent))[0] == "failed"
 
 
-def test_what_is_left_of_a_session_keeps_its_bindings(crew: Crew, ann: Party, bob: Party) -> None:
+def test_what_is_left_of_a_session_keeps_its_bindings_and_waits(crew: Crew, ann: Party, bob: Party) -> None:
     binding = crew.bind(ann, bob)
-    wait = crew.only_wait(ann)
+    wait, own = crew.only_wait(ann), crew.wait(bob, "artifact", key="api.json")
     crew.hire("bob-2", again=bob)
     crew.exit(bob, index=0)
 
@@ -871,6 +871,7 @@ def test_what_is_left_of_a_session_keeps_its_bindings(crew: Crew, ann: Party, bo
 
     assert crew.end(wait)[0] == "failed"
     assert [kept.id for kept in bindings_of(crew.connection, bob)] == [binding.id]
+    assert crew.end(own)[0] == "open"
 
 
 def test_nothing_is_left_of_half_of_what_happens(crew: Crew, ann: Party, bob: Party) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from catalogs import pod_facts, pod_id
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, select
@@ -17,7 +16,8 @@ from scrubjay.store.events import last_number, read_events
 from scrubjay.store.notices import Mute, mute_of, mute_pod, muted_pods, unmute_pod
 from scrubjay.store.pods import PodFacts, add_pod, change_pod, get_pod, list_pods, remove_pod
 from scrubjay.store.status import Status, set_status, status_history
-from tiers import sized
+from tests.store.catalogs import pod_facts, pod_id
+from tests.support.tiers import sized
 
 _PODS = 3
 _FACTS = (schema.pod_fact, schema.status, schema.mute)
@@ -158,7 +158,7 @@ _dids = st.lists(
 )
 
 
-@settings(max_examples=sized(150, 5000), deadline=None)
+@settings(max_examples=sized(30, 150, 5000), deadline=None)
 @given(dids=_dids)
 def test_every_instant_reads_as_it_was(emptied: Connection, dids: list[_Do]) -> None:
     model = _Model()

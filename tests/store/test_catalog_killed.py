@@ -11,17 +11,18 @@ from random import Random
 from typing import cast
 
 import pytest
-from catalogs import check_integrity, open_catalog
 from sqlalchemy import Connection, select
 
-from chaos.strace import tampered
 from scrubjay.store import schema
 from scrubjay.store.events import last_number, read_events
-from tiers import sized
+from tests.store.catalogs import check_integrity, open_catalog
+from tests.support.paths import PROGRAMS
+from tests.support.strace import tampered
+from tests.support.tiers import sized
 
 pytestmark = pytest.mark.anyio
 
-_WRITER = Path(__file__).with_name("numbered_writer.py")
+_WRITER = PROGRAMS / "numbered_writer.py"
 
 
 class _Writer:
@@ -79,7 +80,7 @@ async def test_r2_killed_at_any_moment_a_catalog_has_everything_that_was_acknowl
     acknowledged: set[int] = set()
     attempted = 0
 
-    for _ in range(sized(6, 200)):
+    for _ in range(sized(2, 6, 200)):
         with _writing(path, attempted + 1) as writer:
             for _ in range(random.randrange(1, 400)):
                 acknowledged.add(writer.next())
@@ -93,6 +94,7 @@ async def test_r2_killed_at_any_moment_a_catalog_has_everything_that_was_acknowl
         attempted = max(events)
 
 
+@pytest.mark.needs("strace")
 async def test_writes_whose_sync_fails_are_refused_and_later_ones_go_on(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     said: list[int] = []

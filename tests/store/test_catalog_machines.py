@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from catalogs import pod_facts, pod_id
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
@@ -26,6 +25,8 @@ from scrubjay.store.runners import (
 )
 from scrubjay.store.status import Status, set_status
 from scrubjay.store.worktrees import WorktreeFacts, add_worktree, get_worktree, remove_worktree
+from tests.store.catalogs import pod_facts, pod_id
+from tests.support.tiers import sized
 
 _R1, _R2 = RunnerId("a" * 26), RunnerId("b" * 26)
 
@@ -131,7 +132,7 @@ def test_an_answer_is_remembered_for_a_day_for_whoever_asked(connection: Connect
 _any_text = st.text(st.characters(exclude_categories=()) | st.sampled_from("\0\ud800\udcff\udfff\ue000\ue001a0"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=sized(50, 200, 5000), deadline=None)
 @given(text=_any_text, key=_any_text)
 def test_any_text_comes_back_as_it_was(emptied: Connection, text: str, key: str) -> None:
     given_facts = replace(pod_facts(1), name=PodName(text), argv=(text, key), cwd=text)

@@ -43,7 +43,9 @@ from scrubjay.store.sessions import (
     sessions_taken_by,
     suspend,
 )
-from store.catalogs import START_US, memory_catalog
+from tests.store.catalogs import START_US
+from tests.support.catalogs import memory_catalog
+from tests.support.tiers import sized
 
 _ANN, _BOB = Party("agent:ann"), Party("agent:bob")
 _ONE, _TWO = Holder("wire:token:ann:1"), Holder("wire:token:ann:2")
@@ -240,7 +242,7 @@ _steps = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=sized(20, 60, 2000))
 @given(_steps)
 def test_whatever_is_appended_repeated_or_undone_each_sequence_has_no_gap(steps: list[_Step]) -> None:
     with memory_catalog() as catalog:
@@ -370,7 +372,7 @@ _words = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=sized(20, 60, 2000))
 @given(
     st.lists(_words, max_size=8), st.sampled_from(["red", "fox", '"red fox"', "fu*", "red -fox", "under", "tree plum"])
 )

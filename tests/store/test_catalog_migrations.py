@@ -11,7 +11,6 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from catalogs import memory_catalog, open_catalog
 from sqlalchemy import Connection, create_mock_engine, inspect, text
 from sqlalchemy.sql.ddl import ExecutableDDLElement
 
@@ -22,6 +21,8 @@ from scrubjay.store.migrations import HEAD, migrate
 from scrubjay.store.schema import metadata
 from scrubjay.store.sqlite import SqliteDatabase
 from scrubjay.store.sqlite_library import load_sqlite, writing_engine
+from tests.store.catalogs import open_catalog
+from tests.support.catalogs import memory_catalog
 
 
 def _drift(connection: Connection) -> list[object]:

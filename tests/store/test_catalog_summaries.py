@@ -9,7 +9,6 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
-from catalogs import Catalog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, update
@@ -34,7 +33,8 @@ from scrubjay.store.summary_jobs import (
     job_of,
     plan_jobs,
 )
-from tiers import sized
+from tests.store.catalogs import Catalog
+from tests.support.tiers import sized
 
 _AFTER_US = 300
 _CLAIM_US = 60
@@ -687,7 +687,7 @@ _dids = st.lists(
 )
 
 
-@settings(max_examples=sized(100, 5_000), deadline=None)
+@settings(max_examples=sized(20, 100, 5_000), deadline=None)
 @given(dids=_dids)
 def test_whatever_comes_in_between_each_memory_is_in_at_most_one_summary(emptied: Connection, dids: list[_Do]) -> None:
     with emptied.begin() as transaction:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from crew import Crew
 
 from scrubjay.errors import BadInput
 from scrubjay.fleet.parties import PERSON, SCRUBJAY, Party
@@ -16,6 +15,7 @@ from scrubjay.store.events import read_events
 from scrubjay.store.parties import end_of, name_of, pod_of
 from scrubjay.store.tokens import add_token
 from scrubjay.store.waits import begin_wait, end_wait, get_wait, list_waits, recent_waits, waits_of
+from tests.store.crew import Crew
 
 
 def _end(crew: Crew, wait: Wait, outcome: Outcome) -> Wait:

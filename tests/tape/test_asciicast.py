@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import time
 import tracemalloc
 from collections.abc import Iterable
 from typing import cast
@@ -27,6 +26,7 @@ from scrubjay.tape.asciicast import (
 from scrubjay.tape.format import Kind
 from scrubjay.tape.payload import encode_json, encode_size, encode_typed
 from scrubjay.tape.record import Json, Record, decode_json
+from tests.support.tables import every_row
 
 V1 = b'{"version": 1, "width": 80, "height": 24, "stdout": [[0.25, "a"], [1.5, "b"]]}\n'
 V1_FULL = b"""{
@@ -96,26 +96,26 @@ def export(lines: CastLines) -> tuple[Json, list[CastEvent]]:
     return decode_json(written[0]), list(read_cast(written, "exported").events)
 
 
-@pytest.mark.parametrize("cast", [V1, V1_FULL, V1_NULLS])
+@every_row("cast", [V1, V1_FULL, V1_NULLS])
 def test_version_1_has_its_events_in_the_header_with_delays(cast: bytes):
     assert events(cast) == [CastEvent(250_000, "o", "a"), CastEvent(1_750_000, "o", "b")]
 
 
-@pytest.mark.parametrize("header", [V2, V2_FULL, V2_NULLS])
+@every_row("header", [V2, V2_FULL, V2_NULLS])
 def test_version_2_has_times_from_the_start(header: bytes):
     found = events(header, b'[0.25, "o", "a"]\n', b'[1.75, "i", "b"]\n')
 
     assert found == [CastEvent(250_000, "o", "a"), CastEvent(1_750_000, "i", "b")]
 
 
-@pytest.mark.parametrize("header", [V3, V3_FULL, V3_NULLS])
+@every_row("header", [V3, V3_FULL, V3_NULLS])
 def test_version_3_has_times_since_the_event_before(header: bytes):
     found = events(header, b'[0.25, "o", "a"]\n', b'[1.5, "x", "0"]\n')
 
     assert found == [CastEvent(250_000, "o", "a"), CastEvent(1_750_000, "x", "0")]
 
 
-@pytest.mark.parametrize("header", [V1, V1_NULLS, V2, V2_NULLS, V3, V3_NULLS])
+@every_row("header", [V1, V1_NULLS, V2, V2_NULLS, V3, V3_NULLS])
 def test_a_header_without_more_than_a_size_says_nothing_else(header: bytes):
     found = read(header).header
 
@@ -242,8 +242,8 @@ BAD_HEADERS = {
 }
 
 
-@pytest.mark.parametrize("accept_truncated", [False, True])
-@pytest.mark.parametrize(("data", "line", "why"), BAD_HEADERS.values(), ids=BAD_HEADERS.keys())
+@every_row("accept_truncated", [False, True])
+@every_row(("data", "line", "why"), BAD_HEADERS.values())
 def test_a_bad_header_is_an_error_that_names_the_line(data: bytes, line: int, why: str, *, accept_truncated: bool):
     with pytest.raises(CastError) as caught:
         read(data, accept_truncated=accept_truncated)
@@ -281,9 +281,9 @@ BAD_EVENTS = {
 }
 
 
-@pytest.mark.parametrize("accept_truncated", [False, True])
-@pytest.mark.parametrize("header", [V2, V3])
-@pytest.mark.parametrize(("line", "why"), BAD_EVENTS.values(), ids=BAD_EVENTS.keys())
+@every_row("accept_truncated", [False, True])
+@every_row("header", [V2, V3])
+@every_row(("line", "why"), BAD_EVENTS.values())
 def test_a_bad_event_is_an_error_that_names_the_line(header: bytes, line: bytes, why: str, *, accept_truncated: bool):
     cast = read(header, b'[1, "o", "a"]\n\n', line, b'\n[1, "o", "a"]\n', accept_truncated=accept_truncated)
 
@@ -297,7 +297,7 @@ def test_a_bad_event_is_an_error_that_names_the_line(header: bytes, line: bytes,
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("item", [b'[0.1, "o", "a"]', b'["a", 0.1]', b'[-1, "a"]', b'[NaN, "a"]', b"[1]", b"7"])
+@every_row("item", [b'[0.1, "o", "a"]', b'["a", 0.1]', b'[-1, "a"]', b'[NaN, "a"]', b"[1]", b"7"])
 def test_a_bad_event_of_version_1_is_an_error(item: bytes):
     cast = read(b'{"version": 1, "width": 80, "height": 24, "stdout": [[1, "a"], ' + item + b"]}")
 
@@ -327,7 +327,7 @@ def test_a_torn_last_line_is_an_error_that_says_how_to_read_the_rest():
     assert caught.value.hint == "import what is readable with --accept-truncated"
 
 
-@pytest.mark.parametrize("tail", [b"", b"\n", b"\n\n \n"])
+@every_row("tail", [b"", b"\n", b"\n\n \n"])
 def test_a_cast_cut_anywhere_gives_every_complete_event_if_that_is_accepted(tail: bytes):
     whole, last = b'[1, "o", "a"]\n', '[2, "o", "é\\n"]'.encode()
     for cut in range(1, len(last)):
@@ -368,10 +368,9 @@ class LongLine:
         return b"x" * count
 
 
-def test_a_line_of_200_mb_is_an_error_soon_and_without_the_memory_for_it():
+def test_a_line_of_200_mb_is_an_error_without_reading_it_to_its_end_or_the_memory_for_it():
     file = LongLine(200 << 20)
     tracemalloc.start()
-    began = time.monotonic()
     try:
         with pytest.raises(CastError, match=r"line 1: it is longer than 67108864 bytes") as caught:
             read_cast(limited_lines(file, "demo.cast"), "demo.cast")
@@ -382,7 +381,6 @@ def test_a_line_of_200_mb_is_an_error_soon_and_without_the_memory_for_it():
     assert caught.value.hint
     assert peak < LINE_MAX_BYTES + (4 << 20)
     assert file.left > 100 << 20
-    assert time.monotonic() - began < 20
 
 
 def test_a_line_above_the_limit_that_comes_from_elsewhere_is_an_error_too():

@@ -22,8 +22,10 @@ from scrubjay.tape.format import PAYLOAD_MAX_BYTES, RECORD_MAX_BYTES, Kind
 from scrubjay.tape.reader import Tape
 from scrubjay.tape.record import Record
 from scrubjay.tape.writer import TapeWriter
+from tests.support.paths import FIXTURES
+from tests.support.tables import every_row
 
-CASTS = sorted((Path(__file__).parent.parent / "fixtures" / "casts").glob("*.cast.gz"))
+CASTS = sorted((FIXTURES / "casts").glob("*.cast.gz"))
 TAPE = "a" * 26
 V1 = b'{"version": 1, "width": 80, "height": 24, "stdout": [[0.25, "a"], [1.5, "b"]]}\n'
 V2 = b'{"version": 2, "width": 80, "height": 24}\n'
@@ -80,10 +82,9 @@ def all_of(cast: Cast) -> tuple[CastHeader, list[CastEvent]]:
     return cast.header, list(cast.events)
 
 
-@pytest.mark.parametrize(
-    "lines", [*map(lines_of, CASTS), V2_EVERY_CODE], ids=[*(path.name for path in CASTS), "every code"]
-)
-def test_a_version_2_cast_comes_out_of_a_tape_as_it_went_in(lines: list[bytes], tmp_path: Path):
+@every_row("path", [*CASTS, None])
+def test_a_version_2_cast_comes_out_of_a_tape_as_it_went_in(path: Path | None, tmp_path: Path):
+    lines = V2_EVERY_CODE if path is None else lines_of(path)
     _, records = bring_in(lines, tmp_path / "tape")
 
     exported = encode_cast_v2(records)
@@ -204,7 +205,7 @@ def test_a_theme_survives_the_change_of_version(tmp_path: Path):
     assert as_2.env == {"TERM": "xterm", "SHELL": "/bin/sh"}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("command", "argv"),
     [("sh -c 'echo hi'", ["sh", "-c", "echo hi"]), ("say it's", []), ("", []), ("  ls   -l ", ["ls", "-l"])],
 )
@@ -217,7 +218,7 @@ def test_a_command_is_split_as_a_shell_does_and_comes_out_as_it_was(command: str
     assert (taken_out(encode_cast_v2(records))[0].command or "") == command
 
 
-@pytest.mark.parametrize("status", ["", "1.5", "+1", "007", "1e3", "killed", "9" * 5000, "٣"])
+@every_row("status", ["", "1.5", "+1", "007", "1e3", "killed", "9" * 5000, "٣"])
 def test_an_exit_that_is_no_status_is_kept_as_it_came(status: str, tmp_path: Path):
     _, records = bring_in([V3, f'[1, "x", "{status}"]\n'.encode()], tmp_path / "tape")
 
@@ -258,9 +259,7 @@ def test_no_more_than_the_window_is_held_in_memory(tmp_path: Path):
     assert sum(record.kind == Kind.OUTPUT for record in Tape(tmp_path, TAPE).records()) == 200
 
 
-@pytest.mark.parametrize(
-    "size", ["", "80", "80x", "x24", "0x24", "80x0", "80x24x1", "-1x5", "80X24", "80x10001", "\uff18x\uff18"]
-)
+@every_row("size", ["", "80", "80x", "x24", "0x24", "80x0", "80x24x1", "-1x5", "80X24", "80x10001", "\uff18x\uff18"])
 def test_a_resize_to_no_size_is_an_error_that_names_the_line(size: str, tmp_path: Path):
     with pytest.raises(CastError, match=r"demo\.cast line 3: .* is not a size") as caught:
         bring_in([V2, b"\n", f'[1, "r", "{size}"]\n'.encode()], tmp_path / "tape")
@@ -268,17 +267,19 @@ def test_a_resize_to_no_size_is_an_error_that_names_the_line(size: str, tmp_path
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    "lines",
+@every_row(
+    ("first", "last", "size"),
     [
-        [V2, b'[1, "m", "%s"]\n' % (b"x" * PAYLOAD_MAX_BYTES)],
-        [V2, b'[1, "z", "%s"]\n' % (b"x" * PAYLOAD_MAX_BYTES)],
-        [b'{"version": 2, "width": 80, "height": 24, "title": "%s"}\n' % (b"x" * PAYLOAD_MAX_BYTES)],
-        [b'{"version": 2, "width": 80, "height": 24, "command": "%s"}\n' % (b"x" * 50 * PAYLOAD_MAX_BYTES)],
+        ([V2], b'[1, "m", "%s"]\n', PAYLOAD_MAX_BYTES),
+        ([V2], b'[1, "z", "%s"]\n', PAYLOAD_MAX_BYTES),
+        ([], b'{"version": 2, "width": 80, "height": 24, "title": "%s"}\n', PAYLOAD_MAX_BYTES),
+        ([], b'{"version": 2, "width": 80, "height": 24, "command": "%s"}\n', 50 * PAYLOAD_MAX_BYTES),
     ],
-    ids=["mark", "unknown", "title", "command"],
 )
-def test_what_fits_no_record_is_an_error_that_names_the_line(lines: list[bytes], tmp_path: Path):
+def test_what_fits_no_record_is_an_error_that_names_the_line(
+    first: list[bytes], last: bytes, size: int, tmp_path: Path
+):
+    lines = [*first, last % (b"x" * size)]
     with pytest.raises(CastError, match="and a record holds") as caught:
         bring_in(lines, tmp_path / "tape")
 

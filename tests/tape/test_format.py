@@ -42,7 +42,8 @@ from scrubjay.tape.sealed import (
     zstd,
 )
 from scrubjay.tape.watermark import WatermarkFile, decode_watermark
-from tapes import OTHER_ID, TAPE_ID
+from tests.support.tables import every_row
+from tests.support.tapes import OTHER_ID, TAPE_ID
 
 SALT = tape_salt(TAPE_ID)
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
@@ -250,7 +251,7 @@ def test_a_writer_that_goes_on_leaves_the_newest_watermark_alone() -> None:
     assert last.offset == 400
 
 
-@pytest.mark.parametrize("data", [b"", b"SJMARK01", bytes(1024), b"\xff" * 2000])
+@every_row("data", [b"", b"SJMARK01", bytes(1024), b"\xff" * 2000])
 def test_what_is_no_watermark_is_none(data: bytes) -> None:
     assert decode_watermark(data) is None
 
@@ -311,7 +312,7 @@ def test_an_index_is_read_back_and_can_be_found_again_without_itself() -> None:
     assert (salvaged.end, salvaged.frames_end) == (index.end, index.frames_end)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "frames",
     [
         [],
@@ -356,7 +357,7 @@ def test_a_frame_is_taken_only_if_it_is_exactly_what_was_sealed() -> None:
             decompress_frame(other, Frame(85, 7, 64, crc32(other)), end, salt=SALT)
 
 
-@pytest.mark.parametrize("cut", [1, 12, 13, 20])
+@every_row("cut", [1, 12, 13, 20])
 def test_a_frame_that_ends_within_a_record_is_refused(cut: int) -> None:
     stripped = strip_checksums(encode_all([(2, 7, b"a" * 10)]))
 

@@ -12,7 +12,7 @@ from scrubjay.errors import NotATape, TapeDamaged
 from scrubjay.tape.format import SEGMENT_HEADER_BYTES, Kind
 from scrubjay.tape.raw_bytes import TapeBytes, fingerprint, read_bytes
 from scrubjay.tape.stream import RecordStream
-from tapes import TAPE_ID, Flipper, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
+from tests.support.tapes import TAPE_ID, Flipper, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
 
 
 @pytest.fixture

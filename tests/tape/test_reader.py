@@ -24,7 +24,8 @@ from scrubjay.tape.format import SEGMENT_HEADER_BYTES, Kind
 from scrubjay.tape.reader import Damage, Tape
 from scrubjay.tape.record import Record
 from scrubjay.tape.segment import RawSegment, list_segments, open_segment
-from tapes import (
+from tests.support.conditions import DEADLINE_S
+from tests.support.tapes import (
     OTHER_ID,
     TAPE_ID,
     Content,
@@ -36,7 +37,7 @@ from tapes import (
     make_tape,
     outputs,
 )
-from tiers import sized
+from tests.support.tiers import sized
 
 CONTENTS = outputs(40)
 
@@ -68,7 +69,7 @@ def tape_of(contents: list[Content], *, segment_bytes: int, shape: str) -> Gener
 SHAPES = st.sampled_from(["raw", "sealed", "mixed"])
 
 
-@settings(max_examples=sized(150, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sized(30, 150, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(monotonic(), st.sampled_from([100, 500, 100_000]), SHAPES)
 def test_reading_from_any_record_or_instant_is_the_rest_of_a_full_read(
     contents: list[Content], segment_bytes: int, shape: str
@@ -87,7 +88,7 @@ def test_reading_from_any_record_or_instant_is_the_rest_of_a_full_read(
             assert tape.offset_at(at) == (wanted[0].offset if wanted else records[-1].end)
 
 
-@settings(max_examples=sized(150, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sized(30, 150, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(monotonic(), st.sampled_from([100, 500, 100_000]), SHAPES, st.data())
 def test_reading_a_damaged_tape_from_an_instant_is_the_rest_of_a_full_read(
     contents: list[Content], segment_bytes: int, shape: str, draw: st.DataObject
@@ -475,7 +476,7 @@ def test_a_reader_gets_every_record_once_while_the_tape_is_written_replaced_and_
         writer.append(Kind.HEAD, 0, b"{}")
         writer.flush()
         jobs = [pool.submit(write), pool.submit(seal_all_the_time)]
-        offset, found, deadline = 0, list[Content](), time.monotonic() + 60
+        offset, found, deadline = 0, list[Content](), time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline and (not found or found[-1][0] != Kind.SEAL):
             for item in on_disk.open().scan(offset):
                 if isinstance(item, Damage):
@@ -484,7 +485,7 @@ def test_a_reader_gets_every_record_once_while_the_tape_is_written_replaced_and_
                 offset = item.end
         ended.set()
         for job in jobs:
-            job.result(60)
+            job.result(DEADLINE_S)
 
     assert found[1:-1] == contents
     assert on_disk.contents() == found

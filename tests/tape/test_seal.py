@@ -15,7 +15,9 @@ from scrubjay.tape import seal
 from scrubjay.tape.format import RECORD_MAX_BYTES, SEGMENT_HEADER_BYTES, Kind
 from scrubjay.tape.sealed import FRAME_BYTES
 from scrubjay.tape.segment import SealedSegment, list_segments
-from tapes import TAPE_ID, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
+from tests.support.conditions import DEADLINE_S
+from tests.support.tables import every_row
+from tests.support.tapes import TAPE_ID, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
 
 CONTENTS = outputs(40)
 
@@ -211,7 +213,7 @@ def test_only_one_process_seals_a_tape_at_a_time_and_the_last_one_waits(tmp_path
             assert not wait([last], timeout=0.1).done
             assert tape.files() == before
             fcntl.flock(fd, fcntl.LOCK_UN)
-            sealed = last.result(timeout=30)
+            sealed = last.result(timeout=DEADLINE_S)
     finally:
         os.close(fd)
 
@@ -219,7 +221,7 @@ def test_only_one_process_seals_a_tape_at_a_time_and_the_last_one_waits(tmp_path
     assert sealed.segments == 1
 
 
-@pytest.mark.parametrize("place", [10, SEGMENT_HEADER_BYTES + 3, SEGMENT_HEADER_BYTES + 200])
+@every_row("place", [10, SEGMENT_HEADER_BYTES + 3, SEGMENT_HEADER_BYTES + 200])
 def test_a_damaged_segment_is_left_raw_with_all_that_follow(tmp_path: Path, place: int) -> None:
     tape = make_tape(tmp_path, CONTENTS, segment_bytes=600)
     files = list_segments(tape.folder)

@@ -17,7 +17,8 @@ from scrubjay.tape.reader import Damage
 from scrubjay.tape.record import Record
 from scrubjay.tape.recover import close_lost_tape, reopen
 from scrubjay.tape.watermark import WatermarkFile
-from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
+from tests.support.tapes import TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, content_of, make_tape, outputs
+from tests.support.tiers import sized
 
 Mark = Literal["none", "zero", "end"]
 MORE: Content = (int(Kind.OUTPUT), 1 << 50, b"what came after")
@@ -36,13 +37,19 @@ def make_four_kib(root: Path, mark: Mark) -> tuple[TapeOnDisk, Path, bytes, list
     return tape, path, path.read_bytes(), tape.records()
 
 
+def cuts_of(whole: bytes, ends: list[int]) -> list[int]:
+    """Where to cut: at any byte, or around the end of every record and at some bytes between."""
+    around = {end + near for end in ends for near in (-1, 0, 1)}
+    return sorted(cut for cut in {*range(0, len(whole), sized(11, 1, 1)), *around} if cut < len(whole))
+
+
 @pytest.mark.parametrize("mark", ["none", "zero"])
 def test_a_tape_cut_at_any_byte_holds_exactly_its_complete_records_and_is_torn(ram_path: Path, mark: Mark) -> None:
     tape, path, whole, records = make_four_kib(ram_path, mark)
     ends = [SEGMENT_HEADER_BYTES + record.end for record in records]
     assert 3500 < len(whole) < 6000
 
-    for cut in range(len(whole)):
+    for cut in cuts_of(whole, ends):
         path.write_bytes(whole[:cut])
         report = tape.verify()
 
@@ -63,7 +70,7 @@ def test_the_writer_cuts_a_torn_tape_at_the_last_good_byte_and_appends(ram_path:
     files = tape.files()
     ends = [SEGMENT_HEADER_BYTES + record.end for record in records]
 
-    for cut in range(len(whole)):
+    for cut in cuts_of(whole, ends):
         tape.put_back(files)
         path.write_bytes(whole[:cut])
         writer, recovery = reopen(tape.open(), tape.anchor(), tape.root)
@@ -113,7 +120,7 @@ def test_a_tape_cut_below_its_watermark_is_damaged_at_any_byte(ram_path: Path) -
     end = records[-1].end
     ends = [SEGMENT_HEADER_BYTES + record.end for record in records]
 
-    for cut in range(len(whole)):
+    for cut in cuts_of(whole, ends):
         path.write_bytes(whole[:cut])
         report = tape.verify()
 

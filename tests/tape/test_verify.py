@@ -18,7 +18,8 @@ from scrubjay.tape.recover import close_lost_tape
 from scrubjay.tape.segment import list_segments
 from scrubjay.tape.verify import verify
 from scrubjay.tape.watermark import WatermarkFile
-from tapes import OTHER_ID, TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
+from tests.support.tables import every_row
+from tests.support.tapes import OTHER_ID, TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
 
 CONTENTS = outputs(40)
 SEGMENT_BYTES = 600
@@ -127,8 +128,8 @@ TAMPERINGS = [
 ]
 
 
-@pytest.mark.parametrize("shape", ["raw", "sealed", "mixed"])
-@pytest.mark.parametrize("tamper", TAMPERINGS)
+@every_row("shape", ["raw", "sealed", "mixed"])
+@every_row("tamper", TAMPERINGS)
 def test_tampering_is_damage_by_the_anchor_and_never_clean_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tamper: Tamper, shape: str
 ) -> None:
@@ -147,7 +148,7 @@ def test_tampering_is_damage_by_the_anchor_and_never_clean_without_one(
     assert tape.verify().verdict in ("unanchored", "torn", "damaged")
 
 
-@pytest.mark.parametrize("tamper", TAMPERINGS)
+@every_row("tamper", TAMPERINGS)
 def test_tampering_with_sealed_segments_is_noticed_by_the_seals_alone(tmp_path: Path, tamper: Tamper) -> None:
     tape = make_tape(tmp_path / "tape", CONTENTS, segment_bytes=SEGMENT_BYTES)
     tape.seal()

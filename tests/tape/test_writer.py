@@ -11,7 +11,6 @@ from random import Random
 
 import pytest
 
-from faulty_disk import FaultyDisk, FaultyFile
 from scrubjay.errors import DiskFull, RecordTooLarge
 from scrubjay.tape.anchor import WATERMARK
 from scrubjay.tape.disk import Folder, Reserve
@@ -19,7 +18,10 @@ from scrubjay.tape.format import PAYLOAD_MAX_BYTES, SEGMENT_HEADER_BYTES
 from scrubjay.tape.segment import list_segments
 from scrubjay.tape.watermark import WatermarkFile, decode_watermark
 from scrubjay.tape.writer import TapeWriter
-from tapes import TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
+from tests.support.faulty_disk import FaultyDisk, FaultyFile
+from tests.support.paths import ROOT
+from tests.support.tables import every_row
+from tests.support.tapes import TAPE_ID, Content, TapeOnDisk, any_contents, begin_tape, make_tape, outputs
 
 CONTENTS = outputs(40)
 
@@ -179,7 +181,7 @@ def test_short_writes_change_nothing_of_what_is_written() -> None:
     assert short.writer.written == whole.writer.written == whole.writer.offset
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every_row("seed", range(20))
 def test_putting_a_record_is_appending_and_flushing_it(seed: int) -> None:
     rng = Random(seed)
     usual, put = Bench(FaultyDisk(), segment_bytes=700), Bench(FaultyDisk(seed, short=0.5), segment_bytes=700)
@@ -212,7 +214,7 @@ def test_many_records_in_one_flush_stay_in_their_segments() -> None:
     assert [file.contents for file in at_once.segments] == [file.contents for file in one_by_one.segments]
 
 
-@pytest.mark.parametrize("room", [0, 1, 63, 64, 65, 100, 500, 501, 1000])
+@every_row("room", [0, 1, 63, 64, 65, 100, 500, 501, 1000])
 def test_a_full_disk_loses_nothing_and_goes_on_at_the_exact_byte(tmp_path: Path, room: int) -> None:
     plenty, bench = Bench(FaultyDisk(), segment_bytes=400), Bench(FaultyDisk(), segment_bytes=400)
     for each in (plenty, bench):
@@ -484,7 +486,7 @@ def test_a_reserve_that_cannot_be_had_is_not_held(tmp_path: Path) -> None:
 )
 def test_what_a_keeper_loads_of_a_tape_is_light(modules: str, costs: str) -> None:
     heavy = ["asyncio", "dataclasses", "hashlib", "logging", "pathlib", "re", "typing"]
-    source = Path(__file__).parents[2] / "src"
+    source = ROOT / "src"
     code = f"""
 import sys
 sys.path.insert(0, {str(source)!r})

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import cast
 
-from mcp_room.raw import MODERN_VERSION, Raw, connected
 from scrubjay.pods.pod import Pod
 from scrubjay.tape.record import Json
-from up.machine import Machine
+from tests.support.in_process_up import InProcessUp
+from tests.support.mcp_client import MODERN_VERSION, Raw, connected
 
 
 class Agent:
@@ -47,26 +47,26 @@ class Agent:
 
 
 @asynccontextmanager
-async def open_agents(machine: Machine, *names: str, argv: tuple[str, ...] = ("cat",)) -> AsyncGenerator[list[Agent]]:
+async def open_agents(up: InProcessUp, *names: str, argv: tuple[str, ...] = ("cat",)) -> AsyncGenerator[list[Agent]]:
     """An agent for each name, in a pod of that name."""
     async with AsyncExitStack() as stack:
         agents: list[Agent] = []
         for name in names:
-            pod = await machine.start(*argv, name=name)
-            token = await machine.token("pod", pod=pod.id)
-            http = await stack.enter_async_context(connected(machine.server.url, token))
+            pod = await up.start(*argv, name=name)
+            token = await up.token("pod", pod=pod.id)
+            http = await stack.enter_async_context(connected(up.server.url, token))
             agents.append(Agent(name, Raw(http, MODERN_VERSION), token, pod))
         yield agents
         for agent in agents:
-            if machine.is_running(agent.pod):
-                await machine.stop(agent.pod)
+            if up.is_running(agent.pod):
+                await up.stop(agent.pod)
 
 
 @asynccontextmanager
-async def open_agent(machine: Machine, role: str, name: str) -> AsyncGenerator[Agent]:
+async def open_agent(up: InProcessUp, role: str, name: str) -> AsyncGenerator[Agent]:
     """Somebody with a token of a role."""
-    token = await machine.token(role, name=name)
-    async with connected(machine.server.url, token) as http:
+    token = await up.token(role, name=name)
+    async with connected(up.server.url, token) as http:
         yield Agent(name, Raw(http, MODERN_VERSION), token)
 
 

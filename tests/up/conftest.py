@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from up.machine import Machine, open_machine
+from tests.support.in_process_up import InProcessUp, open_in_process_up
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +16,6 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-async def machine(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Machine]:
-    async with open_machine(tmp_path_factory.mktemp("machine")) as opened:
+async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[InProcessUp]:
+    async with open_in_process_up(tmp_path_factory.mktemp("machine")) as opened:
         yield opened

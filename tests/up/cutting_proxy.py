@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
-_ANSWER_S = 30.0
+from tests.support.conditions import DEADLINE_S
 
 
 @asynccontextmanager
@@ -25,7 +25,7 @@ async def open_cutting_proxy(url: str) -> AsyncGenerator[str]:
             lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"host:")]
             ours.write(b"\r\n".join([lines[0], f"Host: {target.netloc}".encode(), *lines[1:]]))
             ours.write(await reader.readexactly(length))
-            async with asyncio.timeout(_ANSWER_S):
+            async with asyncio.timeout(DEADLINE_S):
                 await theirs.readuntil(b"\r\n\r\n")  # by then it is done
         finally:
             ours.close()

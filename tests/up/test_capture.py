@@ -12,9 +12,9 @@ from typing import cast
 from unittest import mock
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from chaos.machine import until
 from scrubjay import hook
 from scrubjay.errors import CatalogUnavailable
 from scrubjay.fleet.memories import Memory
@@ -23,12 +23,14 @@ from scrubjay.ids import SessionId
 from scrubjay.pods.pod import Pod
 from scrubjay.server.sessions import capture
 from scrubjay.server.sessions.capture import Capture
+from scrubjay.server.tower import KnownPod
 from scrubjay.store.capture import read_progress
 from scrubjay.store.memories import list_memories
 from scrubjay.store.sessions import get_session, grant
 from scrubjay.tape.record import Json
-from up.agents import open_agents
-from up.machine import Machine, open_machine
+from tests.support.conditions import DEADLINE_S, until
+from tests.support.in_process_up import InProcessUp, open_in_process_up
+from tests.up.agents import open_agents
 
 pytestmark = pytest.mark.anyio
 
@@ -37,30 +39,46 @@ _names = count(1)
 
 
 @pytest.fixture(scope="module")
-async def machine(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Machine]:
+async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[InProcessUp]:
     """One whose server captures nothing by itself: that is done and undone here."""
-    async with open_machine(tmp_path_factory.mktemp("machine"), capture_turns=False) as opened:
+    async with open_in_process_up(tmp_path_factory.mktemp("machine"), capture_turns=False) as opened:
         yield opened
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(capture, "LOOK_EVERY_S", 0.02)
     monkeypatch.setattr(capture, "SETTLE_S", 0.01)
 
 
+class _CountedCapture(Capture):
+    """Knows how often it has looked at all tapes that may have grown."""
+
+    rounds = 0
+
+    async def _wait(self) -> None:
+        self.rounds += 1
+        await super()._wait()
+
+    async def looks_at_all(self) -> None:
+        """Return when every tape as it is now has been looked at."""
+        wanted = self.rounds + 1 + capture.BUSY_ROUNDS
+        await until(lambda: self.rounds > wanted, "all tapes are looked at")
+
+
 @asynccontextmanager
-async def _capturing(machine: Machine) -> AsyncGenerator[None]:
-    task = asyncio.create_task(Capture(machine.server.tower).run())
+async def _capturing(up: InProcessUp) -> AsyncGenerator[_CountedCapture]:
+    capturing = _CountedCapture(up.server.tower)
+    task = asyncio.create_task(capturing.run())
     try:
-        yield
+        yield capturing
     finally:
         task.cancel()
         await asyncio.wait([task])
 
 
-async def _start(machine: Machine) -> Pod:
-    return await machine.start("cat", name=f"teller-{next(_names)}")
+async def _start(up: InProcessUp) -> Pod:
+    return await up.start("cat", name=f"teller-{next(_names)}")
 
 
 async def _tell(pod: Pod, event: str, turn: str, **more: object) -> None:
@@ -74,20 +92,20 @@ async def _converse(pod: Pod, number: int) -> None:
     await _tell(pod, "Stop", f"t{number}", last_assistant_message=f"answer {number}")
 
 
-def _session(machine: Machine, pod: Pod) -> SessionId:
-    return SessionId(machine.server.tower.pods[pod.id].report.session)
+def _session(up: InProcessUp, pod: Pod) -> SessionId:
+    return SessionId(up.server.tower.pods[pod.id].report.session)
 
 
-async def _memories(machine: Machine, pod: Pod) -> list[Memory]:
-    session = _session(machine, pod)
-    return await machine.server.tower.database.read(lambda connection: list_memories(connection, session, limit=1000))
+async def _memories(up: InProcessUp, pod: Pod) -> list[Memory]:
+    session = _session(up, pod)
+    return await up.server.tower.database.read(lambda connection: list_memories(connection, session, limit=1000))
 
 
-async def _await_memories(machine: Machine, pod: Pod, wanted: int) -> list[Memory]:
-    deadline = asyncio.get_running_loop().time() + 20
-    while len(found := await _memories(machine, pod)) < wanted:
+async def _await_memories(up: InProcessUp, pod: Pod, wanted: int) -> list[Memory]:
+    deadline = asyncio.get_running_loop().time() + DEADLINE_S
+    while len(found := await _memories(up, pod)) < wanted:
         assert asyncio.get_running_loop().time() < deadline, found
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.01)
     return found
 
 
@@ -99,100 +117,116 @@ def _turns(*numbers: int) -> list[tuple[int, str, str]]:
     return [(seq, f"question {number}", f"answer {number}") for seq, number in enumerate(numbers, 1)]
 
 
-async def test_turns_are_remembered_as_they_end_with_the_instant_on_the_tape(machine: Machine) -> None:
-    async with _capturing(machine):
-        pod = await _start(machine)
+async def test_turns_are_remembered_as_they_end_with_the_instant_on_the_tape(up: InProcessUp) -> None:
+    async with _capturing(up):
+        pod = await _start(up)
         await _converse(pod, 1)
-        await _await_memories(machine, pod, 1)
+        await _await_memories(up, pod, 1)
         await _converse(pod, 2)
-        found = await _await_memories(machine, pod, 2)
+        found = await _await_memories(up, pod, 2)
 
     assert _said(found) == _turns(1, 2)
     first = found[0]
     assert (first.source, first.epoch, first.turn.tools) == ("hook", 1, ("Bash",))
     assert first.tape is not None
-    record = next(record for record in machine.server.tower.open_tape(pod.id).records(first.tape.offset or 0))
+    record = next(record for record in up.server.tower.open_tape(pod.id).records(first.tape.offset or 0))
     assert (record.json()["response"], record.at) == ("answer 1", first.tape.at)
-    session = await machine.server.tower.database.read(lambda c: get_session(c, _session(machine, pod)))
+    session = await up.server.tower.database.read(lambda c: get_session(c, _session(up, pod)))
     assert (session.holder, session.epoch, session.state) == (pod_holder(pod.id), 1, "open")
-    await machine.stop(pod)
+    await up.stop(pod)
 
 
 async def test_whenever_it_is_broken_off_and_by_however_many_it_is_done_no_turn_is_lost_or_there_twice(
-    machine: Machine,
+    up: InProcessUp,
 ) -> None:
-    pod = await _start(machine)
-    lengths_s = (0.0, 0.003, 0.03, 0.06, 0.01)
-    broken_off = useful = 0
+    pod = await _start(up)
+    lengths_s = [0.0, 0.003, 0.03, 0.06, 0.01]  # until it is broken off
+    useful = number = 0
 
-    async def talk() -> None:
-        for number in range(1, 31):
-            await _converse(pod, number)
-            await asyncio.sleep(0.1)
+    while number < 20 or useful < 3:  # else nothing was broken off in the middle of anything
+        number += 1
+        before = len(await _memories(up, pod))
+        talking = asyncio.create_task(_converse(pod, number))
+        async with _capturing(up), _capturing(up):
+            await asyncio.sleep(lengths_s[number % len(lengths_s)])
+        await talking
+        gained = len(await _memories(up, pod)) > before
+        useful += gained
+        lengths_s = lengths_s if gained else [1.1 * length_s for length_s in lengths_s]  # for a busy machine
+    async with _capturing(up):
+        found = await _await_memories(up, pod, number)
 
-    talking = asyncio.create_task(talk())
-    while not talking.done():
-        before = len(await _memories(machine, pod))
-        async with _capturing(machine), _capturing(machine):
-            await asyncio.sleep(lengths_s[broken_off % len(lengths_s)])
-        broken_off += 1
-        useful += len(await _memories(machine, pod)) > before
-    await talking
-    async with _capturing(machine):
-        found = await _await_memories(machine, pod, 30)
-
-    assert _said(found) == _turns(*range(1, 31))
-    assert broken_off >= 20
-    assert useful >= 3  # else nothing was broken off in the middle of anything
-    await machine.stop(pod)
+    assert _said(found) == _turns(*range(1, number + 1))
+    await up.stop(pod)
 
 
-async def test_a_catalog_that_does_not_take_it_gets_it_later_and_once(machine: Machine) -> None:
-    pod, tower = await _start(machine), machine.server.tower
+async def test_a_catalog_that_does_not_take_it_gets_it_later_and_once(up: InProcessUp) -> None:
+    pod, tower = await _start(up), up.server.tower
     full = CatalogUnavailable("catalog", "the disk is full")
 
     with capture_logs() as logs, mock.patch.object(capture, "capture_turns", side_effect=full):
-        async with _capturing(machine):
+        async with _capturing(up):
             await _converse(pod, 1)
             await until(lambda: any(line["event"] == "turns.not_captured" for line in logs), "it has failed")
-    assert await _memories(machine, pod) == []
+    assert await _memories(up, pod) == []
 
-    async with _capturing(machine):
-        found = await _await_memories(machine, pod, 1)
-        await asyncio.sleep(0.3)
+    async with _capturing(up) as capturing:
+        found = await _await_memories(up, pod, 1)
+        await capturing.looks_at_all()
 
-    assert _said(await _memories(machine, pod)) == _said(found) == _turns(1)
+    assert _said(await _memories(up, pod)) == _said(found) == _turns(1)
     assert tower.pods[pod.id].report.conversation == _ID
-    await machine.stop(pod)
+    await up.stop(pod)
 
 
 async def test_a_prompt_that_nothing_answered_is_remembered_when_the_pod_has_ended_and_the_tape_is_done(
-    machine: Machine,
+    up: InProcessUp,
 ) -> None:
-    async with _capturing(machine):
-        pod = await _start(machine)
+    async with _capturing(up):
+        pod = await _start(up)
         await _converse(pod, 1)
         await _tell(pod, "UserPromptSubmit", "t2", prompt="question 2")
-        await _await_memories(machine, pod, 1)
-        await machine.stop(pod)
-        found = await _await_memories(machine, pod, 2)
+        await _await_memories(up, pod, 1)
+        await up.stop(pod)
+        found = await _await_memories(up, pod, 2)
 
     assert _said(found) == [*_turns(1), (2, "question 2", "")]
-    progress = await machine.server.tower.database.read(read_progress)
+    progress = await up.server.tower.database.read(read_progress)
     assert progress[pod.id].done
-    async with _capturing(machine):
-        await asyncio.sleep(0.2)
-    assert len(await _memories(machine, pod)) == 2
+    async with _capturing(up) as capturing:
+        await capturing.looks_at_all()
+    assert len(await _memories(up, pod)) == 2
 
 
-async def test_what_the_agent_remembers_itself_is_not_there_twice(machine: Machine) -> None:
-    async with _capturing(machine), open_agents(machine, "rememberer") as (agent,):
+@pytest.mark.parametrize("end_is_reported", [True, False])
+async def test_an_end_that_was_announced_before_it_was_known_is_seen_all_the_same(
+    up: InProcessUp, *, end_is_reported: bool
+) -> None:
+    pod, pods = await _start(up), up.server.tower.pods
+    await _converse(pod, 1)
+    await _tell(pod, "UserPromptSubmit", "t2", prompt="question 2")
+    await up.stop(pod)
+    # Its conversation may be reported after its end.
+    await until(lambda: (known := pods[pod.id].report).complete and known.conversation == _ID, "it has ended")
+    known = pods[pod.id]
+
+    async with _capturing(up) as capturing:
+        pods[pod.id] = KnownPod(replace(known.report, complete=False), known.runner)
+        await capturing.looks_at_all()
+        pods[pod.id] = KnownPod(replace(known.report, end=known.report.end if end_is_reported else 0), known.runner)
+        found = await _await_memories(up, pod, 2)
+
+    assert _said(found) == [*_turns(1), (2, "question 2", "")]
+
+
+async def test_what_the_agent_remembers_itself_is_not_there_twice(up: InProcessUp) -> None:
+    async with _capturing(up), open_agents(up, "rememberer") as (agent,):
         await _tell(agent.pod, "UserPromptSubmit", "t1", prompt="question 1")
-        await until(lambda: machine.server.tower.pods[agent.pod.id].report.conversation == _ID, "it is heard")
+        await until(lambda: up.server.tower.pods[agent.pod.id].report.conversation == _ID, "it is heard")
         await agent.call("add_memory", prompt="question 1", thought="I know", response="what I say of it")
         await _tell(agent.pod, "Stop", "t1", last_assistant_message="answer 1")
         await _converse(agent.pod, 2)
-        found = await _await_memories(machine, agent.pod, 2)
+        found = await _await_memories(up, agent.pod, 2)
         listed = await agent.call("get_session_memories")
 
     assert [(memory.seq, memory.source, memory.turn.response) for memory in found] == [
@@ -202,12 +236,12 @@ async def test_what_the_agent_remembers_itself_is_not_there_twice(machine: Machi
     assert [memory["seq"] for memory in cast(list[Json], listed["memories"])] == [1, 2]
 
 
-async def test_who_lost_the_session_adds_nothing_more_to_it_and_takes_nothing_back(machine: Machine) -> None:
-    async with _capturing(machine):
-        pod, tower = await _start(machine), machine.server.tower
+async def test_who_lost_the_session_adds_nothing_more_to_it_and_takes_nothing_back(up: InProcessUp) -> None:
+    async with _capturing(up) as capturing:
+        pod, tower = await _start(up), up.server.tower
         await _converse(pod, 1)
-        await _await_memories(machine, pod, 1)
-        session = _session(machine, pod)
+        await _await_memories(up, pod, 1)
+        session = _session(up, pod)
         taken = await tower.database.write(
             lambda connection: grant(
                 connection,
@@ -219,19 +253,19 @@ async def test_who_lost_the_session_adds_nothing_more_to_it_and_takes_nothing_ba
             )
         )
         await _converse(pod, 2)
-        other = await _start(machine)
+        other = await _start(up)
         await _converse(other, 3)
-        await _await_memories(machine, other, 1)  # by then the other tape was looked at, too
-        await asyncio.sleep(0.5)
+        await _await_memories(up, other, 1)  # what was told before that has come to its tape
+        await capturing.looks_at_all()
 
-    assert _said(await _memories(machine, pod)) == _turns(1)
+    assert _said(await _memories(up, pod)) == _turns(1)
     now = await tower.database.read(lambda connection: get_session(connection, session))
     assert (now.holder, now.epoch) == (taken.holder, taken.epoch)
-    await machine.stop(pod)
-    await machine.stop(other)
+    await up.stop(pod)
+    await up.stop(other)
 
 
-async def test_an_agent_in_a_pod_tells_of_its_turns_by_its_own_environment(machine: Machine) -> None:
+async def test_an_agent_in_a_pod_tells_of_its_turns_by_its_own_environment(up: InProcessUp) -> None:
     told = r"""{"hook_event_name": "%s", "turn_id": "t", "session_id": "c", "%s": "%s"}"""
     line = f"{sys.executable} -I -S {hook.__file__} codex"
     script = "; ".join(
@@ -242,41 +276,40 @@ async def test_an_agent_in_a_pod_tells_of_its_turns_by_its_own_environment(machi
             ("Stop", "last_assistant_message", "an answer"),
         )
     )
-    async with _capturing(machine):
-        pod = await machine.start("sh", "-c", f"{script}; sleep 60", name="own-hooks")
-        found = await _await_memories(machine, pod, 1)
+    async with _capturing(up):
+        pod = await up.start("sh", "-c", f"{script}; sleep 60", name="own-hooks")
+        found = await _await_memories(up, pod, 1)
 
     assert _said(found) == [(1, "a question\n\nand another", "an answer")]
-    await machine.stop(pod)
+    await up.stop(pod)
 
 
-async def test_pods_without_an_agent_are_not_looked_through(machine: Machine) -> None:
-    pod = await _start(machine)
+async def test_pods_without_an_agent_are_not_looked_through(up: InProcessUp) -> None:
+    pod = await _start(up)
 
     with mock.patch.object(Capture, "look", autospec=True) as look:
-        async with _capturing(machine):
-            await asyncio.sleep(0.3)
+        async with _capturing(up) as capturing:
+            await capturing.looks_at_all()
 
     assert pod.id not in [call.args[1] for call in look.call_args_list]
-    await machine.stop(pod)
+    await up.stop(pod)
 
 
-async def test_where_it_is_switched_off_nothing_is_remembered_and_nothing_is_lost(machine: Machine) -> None:
-    pod = await _start(machine)
+async def test_where_it_is_switched_off_nothing_is_remembered_and_nothing_is_lost(up: InProcessUp) -> None:
+    pod = await _start(up)
     await _converse(pod, 1)
-    await until(lambda: machine.server.tower.pods[pod.id].report.conversation == _ID, "it is heard")
-    await asyncio.sleep(0.5)
+    await up.stop(pod)
+    await until(lambda: up.server.tower.pods[pod.id].report.complete, "it has ended, and all of it is known")
 
-    assert await _memories(machine, pod) == []
+    assert await _memories(up, pod) == []
 
-    async with _capturing(machine):
-        assert _said(await _await_memories(machine, pod, 1)) == _turns(1)
-    await machine.stop(pod)
+    async with _capturing(up):
+        assert _said(await _await_memories(up, pod, 1)) == _turns(1)
 
 
 async def test_a_server_captures_turns_unless_it_is_told_not_to(tmp_path: Path) -> None:
-    async with open_machine(tmp_path / "data") as machine:
-        pod = await _start(machine)
+    async with open_in_process_up(tmp_path / "data") as up:
+        pod = await _start(up)
         await _converse(pod, 1)
 
-        assert _said(await _await_memories(machine, pod, 1)) == _turns(1)
+        assert _said(await _await_memories(up, pod, 1)) == _turns(1)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
-from chaos.machine import until
 from scrubjay.ids import PodId
+from scrubjay.server import tower as towers
 from scrubjay.tape.reader import Tape
-from up.machine import Machine
+from tests.support.conditions import until
+from tests.support.in_process_up import InProcessUp, open_in_process_up
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_no_tape_is_opened_or_measured_where_everybody_waits(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tower, loop_thread, where = machine.server.tower, threading.current_thread(), set[str]()
+    monkeypatch.setattr(towers, "INDEX_EVERY_S", 0.1)
+    async with open_in_process_up(tmp_path / "home") as up:
+        await _do_everything_that_opens_tapes(up, monkeypatch)
+
+
+async def _do_everything_that_opens_tapes(up: InProcessUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    tower, loop_thread, where = up.server.tower, threading.current_thread(), set[str]()
     open_tape, end = tower.tapes.open, Tape.end
     assert isinstance(end, property)
 
@@ -33,14 +41,14 @@ async def test_no_tape_is_opened_or_measured_where_everybody_waits(
 
     monkeypatch.setattr(tower.tapes, "open", open_and_note)
     monkeypatch.setattr(Tape, "end", property(end_and_note))
-    pod = str((await machine.post("/api/v1/pods", {"command": ["echo", "an egret"], "name": "egret"}))["id"])
+    pod = str((await up.post("/api/v1/pods", {"command": ["echo", "an egret"], "name": "egret"}))["id"])
     await until(lambda: tower.pods[PodId(pod)].report.complete, "it ended")
 
-    assert await machine.get("/api/v1/search", q="egret", pod=pod)
-    assert (await machine.http.get(f"/api/v1/pods/{pod}/tape")).status_code == 200
-    async with machine.look(f"/api/v1/pods/{pod}/replay") as viewer:
+    assert await up.get("/api/v1/search", q="egret", pod=pod)
+    assert (await up.http.get(f"/api/v1/pods/{pod}/tape")).status_code == 200
+    async with up.look(f"/api/v1/pods/{pod}/replay") as viewer:
         await viewer.say({"type": "play", "speed": 1000})
         await viewer.until(lambda: b"an egret" in viewer.output)
-    await until(lambda: tower.library.is_finished(PodId(pod)), "it was indexed", within_s=30)
+    await until(lambda: tower.library.is_finished(PodId(pod)), "it was indexed")
 
     assert where == set()

@@ -12,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.conditions import DEADLINE_S
+
 _SCRUBJAY = Path(sys.executable).parent / "scrubjay"
 
 
@@ -23,7 +25,7 @@ def test_it_does_not_wait_for_a_clone(tmp_path: Path) -> None:
     )
     assert up.stdout is not None
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as threads, up.stdout:
-        silent.settimeout(20)
+        silent.settimeout(DEADLINE_S)
         url = f"git://127.0.0.1:{silent.getsockname()[1]}/project"
         try:
             assert up.stdout.readline()
@@ -31,7 +33,7 @@ def test_it_does_not_wait_for_a_clone(tmp_path: Path) -> None:
             git, _ = silent.accept()
             with git:
                 up.send_signal(signal.SIGINT)
-                assert up.wait(20) == 0
+                assert up.wait(DEADLINE_S) == 0
         finally:
             up.kill()
             up.wait()
@@ -41,6 +43,6 @@ def test_it_does_not_wait_for_a_clone(tmp_path: Path) -> None:
 
 def _start(data: Path, repository: str) -> None:
     transport = httpx.HTTPTransport(uds=str(data / "server.sock"))
-    with httpx.Client(transport=transport, base_url="http://localhost", timeout=60) as client:
+    with httpx.Client(transport=transport, base_url="http://localhost", timeout=DEADLINE_S) as client:
         body = {"command": ["sleep", "100"], "repository": repository}
         client.post("/api/v1/pods", json=body).raise_for_status()

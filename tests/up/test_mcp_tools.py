@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 
-from chaos.machine import until
 from scrubjay.fleet.access import Principal
 from scrubjay.server.coordination.waits import BLOCKED_MAX
 from scrubjay.tape.record import Json
-from up.agents import Agent, acquaint, bind, open_agent, open_agents
-from up.machine import Machine
+from tests.support.conditions import DEADLINE_S, until, until_asked
+from tests.support.in_process_up import InProcessUp
+from tests.up.agents import Agent, acquaint, bind, open_agent, open_agents
 
 pytestmark = pytest.mark.anyio
 
@@ -22,28 +23,21 @@ _DESCRIPTION_MAX = 320  # characters of a tool's description
 _LIST_MAX = 22_000  # of the whole list as an agent's model gets it: some 5,500 tokens
 
 
-async def _typed(machine: Machine, agent: Agent, text: str) -> None:
+async def _typed(up: InProcessUp, agent: Agent, text: str) -> None:
     """Have something on an agent's screen."""
-    await machine.post(f"/api/v1/pods/{agent.pod.id}/input", {"text": text, "enter": True})
+    await up.post(f"/api/v1/pods/{agent.pod.id}/input", {"text": text, "enter": True})
 
 
 async def _until_screen(asker: Agent, pod: str, text: str) -> Json:
-    seen: Json = {}
-
-    async def look() -> bool:
-        nonlocal seen
+    async def look() -> Json | None:
         seen = await asker.call("view_screen", pod=pod)
-        return text in str(seen["text"])
+        return seen if text in str(seen["text"]) else None
 
-    for _ in range(200):
-        if await look():
-            return seen
-        await asyncio.sleep(0.02)
-    raise AssertionError(seen)
+    return await until_asked(look, f"{pod} shows {text}")
 
 
-async def test_tools_are_described_in_few_words_and_say_what_they_change(machine: Machine) -> None:
-    async with open_agents(machine, "lister") as [agent]:
+async def test_tools_are_described_in_few_words_and_say_what_they_change(up: InProcessUp) -> None:
+    async with open_agents(up, "lister") as [agent]:
         tools = await agent.tools()
 
     names = [str(tool["name"]) for tool in tools]
@@ -74,8 +68,8 @@ async def test_tools_are_described_in_few_words_and_say_what_they_change(machine
     assert len(json.dumps(told)) <= _LIST_MAX
 
 
-async def test_agents_know_only_whom_they_share_a_channel_or_a_binding_with(machine: Machine) -> None:
-    async with open_agents(machine, "ann", "ben", "cas") as [ann, ben, cas]:
+async def test_agents_know_only_whom_they_share_a_channel_or_a_binding_with(up: InProcessUp) -> None:
+    async with open_agents(up, "ann", "ben", "cas") as [ann, ben, cas]:
         assert await _names(ann) == ["ann"]
         assert (await ann.refusal("get_status", pod="ben"))["code"] == "no_such_pod"
 
@@ -95,8 +89,8 @@ async def _names(agent: Agent) -> list[str]:
     return [str(pod["name"]) for pod in cast(list[Json], (await agent.call("list_pods"))["pods"])]
 
 
-async def test_a_private_channel_does_not_exist_for_others(machine: Machine) -> None:
-    async with open_agents(machine, "deb", "eve", "fay") as [deb, eve, fay]:
+async def test_a_private_channel_does_not_exist_for_others(up: InProcessUp) -> None:
+    async with open_agents(up, "deb", "eve", "fay") as [deb, eve, fay]:
         await acquaint(deb, eve, fay, channel="all-three")
         await deb.call("create_channel", name="secret", private=True, members=["eve"])
 
@@ -108,17 +102,20 @@ async def test_a_private_channel_does_not_exist_for_others(machine: Machine) -> 
         assert "secret" not in [channel["name"] for channel in listed]
 
 
-async def test_a_wait_blocks_until_the_artifact_is_there_and_the_waiter_needs_no_second_word(machine: Machine) -> None:
-    async with open_agents(machine, "gil", "hal") as [gil, hal]:
+async def test_a_wait_blocks_until_the_artifact_is_there_and_the_waiter_needs_no_second_word(
+    up: InProcessUp, promised: Callable[[float], float]
+) -> None:
+    async with open_agents(up, "gil", "hal") as [gil, hal]:
         await acquaint(gil, hal, channel="makers")
         began = time.monotonic()
-        waiting = asyncio.create_task(hal.call("wait_for", pod="gil", artifact="plan", reason="to begin", timeout_s=30))
-        await until(lambda: machine.server.coordination.lookout.graph.edges_of(_party(hal)), "it waits")
+        wanted = {"pod": "gil", "artifact": "plan", "reason": "to begin", "timeout_s": 2 * DEADLINE_S}
+        waiting = asyncio.create_task(hal.call("wait_for", **wanted))
+        await until(lambda: up.server.coordination.lookout.graph.edges_of(_party(hal)), "it waits")
 
         offered = await gil.call("offer_handoff", note="the plan", artifact="plan", commit="abc123")
         answer = await waiting
 
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < promised(10)
         assert offered["met"] == ["hal"]
         assert (answer["state"], cast(Json, answer["handoff"])["commit"]) == ("met", "abc123")
         assert (await hal.call("read_inbox"))["messages"] == []
@@ -130,8 +127,8 @@ def _party(agent: Agent) -> str:
     return agent.pod.session
 
 
-async def test_a_wait_that_nobody_blocks_on_any_more_is_told_of_in_the_inbox(machine: Machine) -> None:
-    async with open_agents(machine, "ida", "jon") as [ida, jon]:
+async def test_a_wait_that_nobody_blocks_on_any_more_is_told_of_in_the_inbox(up: InProcessUp) -> None:
+    async with open_agents(up, "ida", "jon") as [ida, jon]:
         await acquaint(ida, jon, channel="two")
         asked = await jon.call("wait_for", pod="ida", reason="its answer", timeout_s=0)
         assert asked["state"] == "open"
@@ -150,21 +147,21 @@ async def test_a_wait_that_nobody_blocks_on_any_more_is_told_of_in_the_inbox(mac
         assert (await jon.call("whoami"))["open_waits"] == []
 
 
-async def test_the_end_of_a_pod_fails_the_waits_on_it(machine: Machine) -> None:
-    async with open_agents(machine, "kim", "lea") as [kim, lea]:
+async def test_the_end_of_a_pod_fails_the_waits_on_it(up: InProcessUp) -> None:
+    async with open_agents(up, "kim", "lea") as [kim, lea]:
         await acquaint(kim, lea, channel="both")
-        waiting = asyncio.create_task(lea.call("wait_for", pod="kim", timeout_s=30))
-        await until(lambda: machine.server.coordination.lookout.graph.edges_of(_party(lea)), "it waits")
+        waiting = asyncio.create_task(lea.call("wait_for", pod="kim", timeout_s=DEADLINE_S))
+        await until(lambda: up.server.coordination.lookout.graph.edges_of(_party(lea)), "it waits")
 
-        await machine.stop(kim.pod)
+        await up.stop(kim.pod)
 
         answer = await waiting
         assert (answer["state"], "exited" in str(answer["detail"])) == ("failed", True)
-        assert (await lea.call("wait_for", pod="kim", timeout_s=30))["state"] == "failed"
+        assert (await lea.call("wait_for", pod="kim", timeout_s=DEADLINE_S))["state"] == "failed"
 
 
-async def test_who_closes_a_circle_is_told_so_at_once(machine: Machine) -> None:
-    async with open_agents(machine, "max", "ned") as [max_, ned]:
+async def test_who_closes_a_circle_is_told_so_at_once(up: InProcessUp) -> None:
+    async with open_agents(up, "max", "ned") as [max_, ned]:
         await acquaint(max_, ned, channel="circle")
         await max_.call("wait_for", pod="ned", timeout_s=0)
         closing = await ned.call("wait_for", pod="max", timeout_s=0)
@@ -174,21 +171,20 @@ async def test_who_closes_a_circle_is_told_so_at_once(machine: Machine) -> None:
         assert sorted(cast(list[str], deadlock["pods"])) == ["max", "ned"]
         assert (await max_.refusal("cancel_wait", wait=closing["wait"]))["code"] == "no_such_wait"
         await ned.call("cancel_wait", wait=closing["wait"])
-        await until(lambda: not machine.server.coordination.lookout.graph.cycles, "it is open")
+        await until(lambda: not up.server.coordination.lookout.graph.cycles, "it is open")
 
 
 async def _first_deadlock(agent: Agent) -> Json:
-    for _ in range(100):
-        if found := cast(list[Json], (await agent.call("list_waits"))["deadlocks"]):
-            return found[0]
-        await asyncio.sleep(0.01)
-    raise AssertionError("no deadlock is known")
+    async def deadlocks() -> list[Json]:
+        return cast(list[Json], (await agent.call("list_waits"))["deadlocks"])
+
+    return (await until_asked(deadlocks, "a deadlock is known"))[0]
 
 
-async def test_a_terminal_is_read_and_typed_into_only_by_who_was_granted_that(machine: Machine) -> None:
-    async with open_agents(machine, "ola", "pia") as [ola, pia]:
+async def test_a_terminal_is_read_and_typed_into_only_by_who_was_granted_that(up: InProcessUp) -> None:
+    async with open_agents(up, "ola", "pia") as [ola, pia]:
         await acquaint(ola, pia, channel="doors")
-        await _typed(machine, pia, "the word is plover")
+        await _typed(up, pia, "the word is plover")
         assert (await ola.refusal("view_screen", pod="pia"))["code"] == "scope_missing"
         assert (await ola.refusal("search_history", query="plover", pod="pia"))["code"] == "scope_missing"
         assert (await ola.refusal("search_history", query="plover pod:pia"))["code"] == "scope_missing"
@@ -206,20 +202,19 @@ async def test_a_terminal_is_read_and_typed_into_only_by_who_was_granted_that(ma
 
 
 async def until_found(agent: Agent, text: str) -> None:
-    for _ in range(300):
-        if (await agent.call("search_history", query=text))["hits"]:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"{text} is not found")
+    async def search() -> object:
+        return (await agent.call("search_history", query=text))["hits"]
+
+    await until_asked(search, f"{text} is found")
 
 
-async def test_the_past_of_a_screen_can_be_seen(machine: Machine) -> None:
-    async with open_agents(machine, "qua", "rex") as [qua, rex]:
+async def test_the_past_of_a_screen_can_be_seen(up: InProcessUp) -> None:
+    async with open_agents(up, "qua", "rex") as [qua, rex]:
         await acquaint(qua, rex, channel="past")
         await bind(qua, rex, "terminal:read")
-        await _typed(machine, rex, "first")
+        await _typed(up, rex, "first")
         first = await _until_screen(qua, "rex", "first")
-        await _typed(machine, rex, "second")
+        await _typed(up, rex, "second")
         await _until_screen(qua, "rex", "second")
 
         then = await qua.call("view_screen", pod="rex", at=f"@{first['offset']}")
@@ -229,8 +224,8 @@ async def test_the_past_of_a_screen_can_be_seen(machine: Machine) -> None:
         assert (await qua.refusal("view_screen", pod="rex", at="yesterday-ish"))["code"] == "bad_instant"
 
 
-async def test_what_is_typed_needs_a_key_and_is_typed_once(machine: Machine) -> None:
-    async with open_agents(machine, "sam", "tea") as [sam, tea]:
+async def test_what_is_typed_needs_a_key_and_is_typed_once(up: InProcessUp) -> None:
+    async with open_agents(up, "sam", "tea") as [sam, tea]:
         await acquaint(sam, tea, channel="typing")
         await bind(sam, tea, "terminal:read", "terminal:write")
         assert (await sam.refusal("send_input", pod="tea", text="no key"))["code"] == "bad_input"
@@ -244,8 +239,8 @@ async def test_what_is_typed_needs_a_key_and_is_typed_once(machine: Machine) -> 
         assert {record.typed().author for record in typed} == {"pod:sam"}
 
 
-async def test_messages_come_to_those_they_mention_in_order_and_answers_to_who_asked(machine: Machine) -> None:
-    async with open_agents(machine, "una", "vic", "wim") as [una, vic, wim]:
+async def test_messages_come_to_those_they_mention_in_order_and_answers_to_who_asked(up: InProcessUp) -> None:
+    async with open_agents(up, "una", "vic", "wim") as [una, vic, wim]:
         await acquaint(una, vic, wim, channel="room")
         for number in range(3):
             await una.call("post_message", channel="room", text=f"@vic number {number}", idempotency_key=f"p{number}")
@@ -268,33 +263,33 @@ async def test_messages_come_to_those_they_mention_in_order_and_answers_to_who_a
         assert [message["seq"] for message in cast(list[Json], whole["messages"])] == [4, 5, 6]
 
 
-async def test_a_person_who_is_asked_back_is_waited_for_until_they_answer(machine: Machine) -> None:
-    async with open_agents(machine, "ren") as [ren]:
-        await machine.post("/api/v1/pods/ren/messages", {"text": "how far are you?"})
+async def test_a_person_who_is_asked_back_is_waited_for_until_they_answer(up: InProcessUp) -> None:
+    async with open_agents(up, "ren") as [ren]:
+        await up.post("/api/v1/pods/ren/messages", {"text": "how far are you?"})
         [told] = cast(list[Json], (await ren.call("read_inbox"))["messages"])
         answer: Json = {"channel": "inbox", "text": "done; shall I push?", "reply_to": told["seq"]}
         await ren.call("post_message", **answer, expects_reply=True)
 
-        [wait] = await _all_waits(machine)
+        [wait] = await _all_waits(up)
         assert (wait["waiter"], wait["kind"], wait["on"], wait["source"]) == (
             "ren",
             "person",
             told["author"],
             "message",
         )
-        await machine.post("/api/v1/pods/ren/messages", {"text": "yes, please"})
+        await up.post("/api/v1/pods/ren/messages", {"text": "yes, please"})
 
-        assert await _all_waits(machine) == []
+        assert await _all_waits(up) == []
         ended = await ren.call("wait_for", wait=wait["id"], timeout_s=0)
         assert (ended["state"], ended["detail"]) == ("met", "it has answered")
 
 
-async def _all_waits(machine: Machine) -> list[Json]:
-    return cast(list[Json], cast(Json, await machine.get("/api/v1/waits"))["waits"])
+async def _all_waits(up: InProcessUp) -> list[Json]:
+    return cast(list[Json], cast(Json, await up.get("/api/v1/waits"))["waits"])
 
 
-async def test_what_is_asked_for_again_with_its_key_is_done_once(machine: Machine) -> None:
-    async with open_agents(machine, "lou", "mia") as [lou, mia]:
+async def test_what_is_asked_for_again_with_its_key_is_done_once(up: InProcessUp) -> None:
+    async with open_agents(up, "lou", "mia") as [lou, mia]:
         await acquaint(lou, mia, channel="twice")
         offered = await mia.call("offer_handoff", note="here", to="lou")
         marks = [await lou.call("mark", label="here", idempotency_key="m") for _ in range(2)]
@@ -307,8 +302,8 @@ async def test_what_is_asked_for_again_with_its_key_is_done_once(machine: Machin
         assert labels == ["here", "there"]
 
 
-async def test_an_answer_within_somebodys_inbox_comes_to_who_asked_and_can_be_acknowledged(machine: Machine) -> None:
-    async with open_agents(machine, "pat", "quin") as [pat, quin]:
+async def test_an_answer_within_somebodys_inbox_comes_to_who_asked_and_can_be_acknowledged(up: InProcessUp) -> None:
+    async with open_agents(up, "pat", "quin") as [pat, quin]:
         await acquaint(pat, quin, channel="letters")
         await pat.call("post_message", to="quin", text="a word with you?")
         [asked] = cast(list[Json], (await quin.call("read_inbox"))["messages"])
@@ -321,8 +316,8 @@ async def test_an_answer_within_somebodys_inbox_comes_to_who_asked_and_can_be_ac
         assert (await pat.call("read_inbox"))["messages"] == []
 
 
-async def test_bad_calls_say_what_is_wrong_and_what_to_do(machine: Machine) -> None:
-    async with open_agents(machine, "xia", "yan") as [xia, yan]:
+async def test_bad_calls_say_what_is_wrong_and_what_to_do(up: InProcessUp) -> None:
+    async with open_agents(up, "xia", "yan") as [xia, yan]:
         await acquaint(xia, yan, channel="mistakes")
         cases: list[tuple[str, dict[str, object], str]] = [
             ("wait_for", {}, "bad_input"),
@@ -355,8 +350,8 @@ async def test_bad_calls_say_what_is_wrong_and_what_to_do(machine: Machine) -> N
             assert refusal["hint"], (tool, refusal)
 
 
-async def test_a_person_sees_all_and_does_not_do_what_only_agents_do(machine: Machine) -> None:
-    async with open_agents(machine, "zoe", "abe") as [zoe, abe], open_agent(machine, "operator", "boss") as boss:
+async def test_a_person_sees_all_and_does_not_do_what_only_agents_do(up: InProcessUp) -> None:
+    async with open_agents(up, "zoe", "abe") as [zoe, abe], open_agent(up, "operator", "boss") as boss:
         await acquaint(zoe, abe, channel="staff")
         assert {"zoe", "abe"} <= set(await _names(boss))
         await boss.call("post_message", channel="staff", text="@zoe please stop")
@@ -367,12 +362,12 @@ async def test_a_person_sees_all_and_does_not_do_what_only_agents_do(machine: Ma
             assert (await boss.refusal(tool, **given))["code"] == "not_for_role"
 
 
-async def test_a_viewer_looks_and_changes_nothing(machine: Machine) -> None:
-    async with open_agents(machine, "cid", "dot") as [cid, dot], open_agent(machine, "viewer", "guest") as guest:
+async def test_a_viewer_looks_and_changes_nothing(up: InProcessUp) -> None:
+    async with open_agents(up, "cid", "dot") as [cid, dot], open_agent(up, "viewer", "guest") as guest:
         await acquaint(cid, dot, channel="hall")
         assert {"cid", "dot"} <= set(await _names(guest))
         await guest.call("view_screen", pod="cid")
-        before = len(await machine.deeds())
+        before = len(await up.deeds())
         for tool, arguments in (
             ("post_message", {"channel": "hall", "text": "hi"}),
             ("create_channel", {"name": "mine"}),
@@ -381,11 +376,11 @@ async def test_a_viewer_looks_and_changes_nothing(machine: Machine) -> None:
             ("offer_handoff", {"note": "x", "to": "cid"}),
         ):
             assert (await guest.refusal(tool, **arguments))["code"] in ("not_for_role", "scope_missing"), tool
-        assert len(await machine.deeds()) == before
+        assert len(await up.deeds()) == before
 
 
-async def test_an_agent_outside_pods_takes_part_too(machine: Machine) -> None:
-    async with open_agents(machine, "eli") as [eli], open_agent(machine, "agent", "outsider") as outsider:
+async def test_an_agent_outside_pods_takes_part_too(up: InProcessUp) -> None:
+    async with open_agents(up, "eli") as [eli], open_agent(up, "agent", "outsider") as outsider:
         await eli.call("create_channel", name="open-door")
         await outsider.call("join_channel", channel="open-door")
         assert await _names(outsider) == ["eli"]
@@ -398,36 +393,34 @@ async def test_an_agent_outside_pods_takes_part_too(machine: Machine) -> None:
         await outsider.call("view_screen", pod="eli")
 
 
-async def test_so_many_calls_of_one_agent_wait_at_once_and_more_are_answered(machine: Machine) -> None:
-    async with open_agents(machine, "amy", "bea") as [amy, bea]:
+async def test_so_many_calls_of_one_agent_wait_at_once_and_more_are_answered(up: InProcessUp) -> None:
+    async with open_agents(up, "amy", "bea") as [amy, bea]:
         await acquaint(amy, bea, channel="waiters")
         handle = (await amy.call("wait_for", pod="bea", reason="need it", timeout_s=0))["wait"]
         waiting = [asyncio.create_task(amy.call("wait_for", wait=handle, timeout_s=60)) for _ in range(BLOCKED_MAX)]
-        party = machine.server.coordination.reception.party
-        person = machine.server.coordination.reception.actor(Principal("local", "operator", "test"))
-        await until(
-            lambda: machine.server.coordination.waits.blocked_calls(party(person, "amy")) == BLOCKED_MAX, "all wait"
-        )
+        party = up.server.coordination.reception.party
+        person = up.server.coordination.reception.actor(Principal("local", "operator", "test"))
+        await until(lambda: up.server.coordination.waits.blocked_calls(party(person, "amy")) == BLOCKED_MAX, "all wait")
 
-        further = await asyncio.wait_for(amy.call("wait_for", wait=handle, timeout_s=60), 10)
+        further = await asyncio.wait_for(amy.call("wait_for", wait=handle, timeout_s=60), DEADLINE_S)
         assert (further["state"], "hint" in further) == ("open", True)
 
         await bea.call("offer_handoff", to="amy", note="here")
         assert {str(answer["state"]) for answer in await asyncio.gather(*waiting)} == {"met"}
-        assert machine.server.coordination.waits.blocked_calls(party(person, "amy")) == 0
+        assert up.server.coordination.waits.blocked_calls(party(person, "amy")) == 0
 
 
-async def test_an_agent_whose_token_is_revoked_is_gone_for_the_others(machine: Machine) -> None:
-    async with open_agents(machine, "ava") as [ava], open_agent(machine, "agent", "ci") as ci:
+async def test_an_agent_whose_token_is_revoked_is_gone_for_the_others(up: InProcessUp) -> None:
+    async with open_agents(up, "ava") as [ava], open_agent(up, "agent", "ci") as ci:
         await ava.call("create_channel", name="outsiders")
         await ci.call("join_channel", channel="outsiders")
         await ci.call("wait_for", pod="ava", reason="need it", timeout_s=0)
         await ava.call("post_message", to="ci", text="are you there?", expects_reply=True)
-        [token] = [one for one in cast(list[Json], await machine.get("/api/v1/tokens")) if one["name"] == "ci"]
+        [token] = [one for one in cast(list[Json], await up.get("/api/v1/tokens")) if one["name"] == "ci"]
 
-        assert (await machine.http.delete(f"/api/v1/tokens/{token['id']}")).status_code == 204
+        assert (await up.http.delete(f"/api/v1/tokens/{token['id']}")).status_code == 204
 
-        waits = cast(list[Json], cast(Json, await machine.get("/api/v1/waits"))["waits"])
+        waits = cast(list[Json], cast(Json, await up.get("/api/v1/waits"))["waits"])
         assert not [wait for wait in waits if "ava" in (wait["waiter"], wait["on"])]
         told = [str(message["text"]) for message in cast(list[Json], (await ava.call("read_inbox"))["messages"])]
         assert any("shut out" in text for text in told), told

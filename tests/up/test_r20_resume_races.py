@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,20 +14,19 @@ from typing import cast
 
 import pytest
 
-from mcp_room.raw import MODERN_VERSION, Raw, connected
 from scrubjay.errors import Fenced
 from scrubjay.tape.record import Json
-from server.holders import HolderConnection, open_holders
-from tiers import sized
-from up.agents import Agent
-from up.machine import Machine
+from tests.support.in_process_up import InProcessUp
+from tests.support.mcp_client import MODERN_VERSION, Raw, connected
+from tests.support.session_holders import HolderConnection, open_holders
+from tests.support.tiers import sized
+from tests.up.agents import Agent
 
 pytestmark = pytest.mark.anyio
 
-_RACES = sized(1000, 5000)
-_TAKEOVERS = sized(250, 1000)
-_HTTP_RACES = {2: sized(100, 1000), 5: sized(40, 1000)}
-_HEAD_START_S = 0.01
+_RACES = sized(40, 100, 5000)  # fewer would not let each of five win
+_TAKEOVERS = sized(10, 100, 1000)
+_HTTP_RACES = {2: sized(20, 100, 1000), 5: sized(10, 40, 1000)}
 _HELD = re.compile(r"NOT RESUMED: session \w{26} is held by (\w+), and is free ([0-9]+) s after it was last heard of;")
 
 
@@ -52,7 +52,6 @@ def _judge(answers: list[Json], session: str) -> tuple[int, list[Json]]:
     return won[0], lost
 
 
-@pytest.mark.timeout(sized(240, 1800))
 @pytest.mark.parametrize("contenders", [2, 5])
 async def test_r20_of_those_who_resume_a_free_session_at_once_one_has_it_and_the_audit_says_so(
     tmp_path: Path, contenders: int
@@ -96,7 +95,6 @@ async def _race(clients: list[HolderConnection], session: str) -> list[Json]:
     return list(await asyncio.gather(*map(run, clients)))
 
 
-@pytest.mark.timeout(sized(240, 1800))
 async def test_r20_who_loses_a_session_is_told_with_the_next_call_and_takes_nothing_back(tmp_path: Path) -> None:
     async with open_holders(tmp_path) as holders:
         loser, taker = holders.connect("one"), holders.connect("two")
@@ -129,13 +127,13 @@ async def test_r20_who_loses_a_session_is_told_with_the_next_call_and_takes_noth
 
 
 @asynccontextmanager
-async def _contenders(machine: Machine, number: int) -> AsyncGenerator[list[Agent]]:
+async def _contenders(up: InProcessUp, number: int) -> AsyncGenerator[list[Agent]]:
     """Clients of one agent, every other one with a handshake."""
-    token = await machine.token("agent", name="ann")
+    token = await up.token("agent", name="ann")
     async with AsyncExitStack() as stack:
         agents: list[Agent] = []
         for index in range(number):
-            http = await stack.enter_async_context(connected(machine.server.url, token))
+            http = await stack.enter_async_context(connected(up.server.url, token))
             raw = Raw(http, "2025-06-18" if index % 2 else MODERN_VERSION)
             if not index % 2:
                 http.headers["Scrubjay-Connection"] = f"client-{index}"
@@ -144,13 +142,13 @@ async def _contenders(machine: Machine, number: int) -> AsyncGenerator[list[Agen
         yield agents
 
 
-@pytest.mark.timeout(sized(240, 3600))
 @pytest.mark.parametrize("contenders", [2, 5])
 async def test_r20_of_those_who_resume_over_http_at_once_one_has_it_and_each_other_has_a_session_to_go_on_in(
-    machine: Machine, contenders: int
+    up: InProcessUp, contenders: int
 ) -> None:
     chance, winners = Random(21), Counter[str]()
-    async with _contenders(machine, contenders) as clients:
+    took_s = [0.01]  # each time somebody asked
+    async with _contenders(up, contenders) as clients:
         session = str((await clients[0].call("resume_session"))["session_id"])
         await clients[0].call("finish_session", only_leave=True)
 
@@ -160,9 +158,13 @@ async def test_r20_of_those_who_resume_over_http_at_once_one_has_it_and_each_oth
 
             async def run(client: Agent, barrier: asyncio.Barrier = barrier) -> Json:
                 async with barrier:
-                    # Without a head start it is always one who needs no look at its protocol session.
-                    await asyncio.sleep(chance.uniform(0, _HEAD_START_S))
-                    return await client.call("resume_session", session_id=session)
+                    # Without a head start it is always one who needs no look at its protocol session. A busy machine
+                    # answers late, and there a start counts that is as much earlier.
+                    await asyncio.sleep(chance.uniform(0, took_s[-1]))
+                    began_s = time.monotonic()
+                    answer = await client.call("resume_session", session_id=session)
+                    took_s.append(time.monotonic() - began_s)
+                    return answer
 
             answers = list(await asyncio.gather(*map(run, clients)))
             won, _ = _judge(answers, session)
@@ -180,8 +182,8 @@ async def test_r20_of_those_who_resume_over_http_at_once_one_has_it_and_each_oth
         assert told["last_seq"] == _HTTP_RACES[contenders]
 
 
-async def test_r20_who_is_taken_over_from_is_told_by_name_and_reason_over_http(machine: Machine) -> None:
-    async with _contenders(machine, 2) as [one, two]:
+async def test_r20_who_is_taken_over_from_is_told_by_name_and_reason_over_http(up: InProcessUp) -> None:
+    async with _contenders(up, 2) as [one, two]:
         session = str((await one.call("resume_session"))["session_id"])
         await one.call("add_memory", prompt="before")
         await two.call("resume_session", session_id=session, takeover=True)

@@ -7,17 +7,17 @@ from typing import cast
 import httpx
 import pytest
 
-from mcp_room.raw import MODERN_VERSION, Raw, connected
 from scrubjay.tape.format import Kind
 from scrubjay.tape.record import Json
-from tiers import sized
-from up.agents import Agent, acquaint, bind, open_agents
-from up.cutting_proxy import open_cutting_proxy
-from up.machine import Machine
+from tests.support.in_process_up import InProcessUp
+from tests.support.mcp_client import MODERN_VERSION, Raw, connected
+from tests.support.tiers import sized
+from tests.up.agents import Agent, acquaint, bind, open_agents
+from tests.up.cutting_proxy import open_cutting_proxy
 
 pytestmark = pytest.mark.anyio
 
-_ROUNDS = sized(100, 1000)
+_ROUNDS = sized(10, 100, 1000)
 
 
 async def _lose(cut: Raw, tool: str, **arguments: object) -> None:
@@ -29,11 +29,10 @@ async def _typed(agent: Agent) -> list[bytes]:
     return [record.typed().data for record in agent.pod.tape().records() if record.kind == Kind.INPUT]
 
 
-@pytest.mark.timeout(sized(120, 900))
-async def test_r22_what_is_typed_is_typed_once_however_often_its_answer_is_lost(machine: Machine) -> None:
+async def test_r22_what_is_typed_is_typed_once_however_often_its_answer_is_lost(up: InProcessUp) -> None:
     async with (
-        open_agents(machine, "typer", "typed") as [typer, typed],
-        open_cutting_proxy(machine.server.url) as way,
+        open_agents(up, "typer", "typed") as [typer, typed],
+        open_cutting_proxy(up.server.url) as way,
         connected(way, typer.token) as http,
     ):
         await acquaint(typer, typed, channel="keys")
@@ -50,8 +49,8 @@ async def test_r22_what_is_typed_is_typed_once_however_often_its_answer_is_lost(
         assert await _typed(typed) == [f"line {number}".encode() for number in range(_ROUNDS)]
 
 
-async def test_r22_without_a_key_nothing_is_typed(machine: Machine) -> None:
-    async with open_agents(machine, "hasty", "calm") as [hasty, calm]:
+async def test_r22_without_a_key_nothing_is_typed(up: InProcessUp) -> None:
+    async with open_agents(up, "hasty", "calm") as [hasty, calm]:
         await acquaint(hasty, calm, channel="haste")
         await bind(hasty, calm, "terminal:write")
 
@@ -61,10 +60,10 @@ async def test_r22_without_a_key_nothing_is_typed(machine: Machine) -> None:
         assert await _typed(calm) == []
 
 
-async def test_r22_every_tool_that_makes_something_makes_it_once(machine: Machine) -> None:
+async def test_r22_every_tool_that_makes_something_makes_it_once(up: InProcessUp) -> None:
     async with (
-        open_agents(machine, "maker", "taker") as [maker, taker],
-        open_cutting_proxy(machine.server.url) as way,
+        open_agents(up, "maker", "taker") as [maker, taker],
+        open_cutting_proxy(up.server.url) as way,
         connected(way, maker.token) as http,
     ):
         await acquaint(maker, taker, channel="once")

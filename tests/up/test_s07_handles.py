@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from mcp_room.raw import Raw, connected, messages_of, modern, modern_headers, result_of, whoami
 from scrubjay.tape.record import Json
-from up.agents import Agent, acquaint, open_agent, open_agents
-from up.machine import Machine
+from tests.support.in_process_up import InProcessUp
+from tests.support.mcp_client import Raw, connected, messages_of, modern, modern_headers, result_of, whoami
+from tests.up.agents import Agent, acquaint, open_agent, open_agents
 
 pytestmark = pytest.mark.anyio
 
@@ -66,14 +66,14 @@ def _given(tool: str, argument: str, value: str) -> Json:
     return {argument: [value] if argument == "messages" else value, **_NEEDED.get(tool, {})}
 
 
-async def test_s7_a_handle_of_another_is_the_same_as_one_that_does_not_exist(machine: Machine) -> None:
-    async with open_agents(machine, "owner", "friend", "thief") as [owner, friend, thief]:
+async def test_s7_a_handle_of_another_is_the_same_as_one_that_does_not_exist(up: InProcessUp) -> None:
+    async with open_agents(up, "owner", "friend", "thief") as [owner, friend, thief]:
         await acquaint(owner, friend, thief, channel="street")  # it knows them, and that is all
         handles = await _handles(owner, friend)
         tools = {str(tool["name"]): tool for tool in await thief.tools()}
         taking = {name for name, tool in tools.items() if _takes_a_handle(tool)}
         assert taking - _ANSWERED <= set(handles), "a tool that takes a handle is not tried"
-        before = len(await machine.deeds())
+        before = len(await up.deeds())
 
         for tool, which in handles.items():
             [(argument, handle)] = which.items()
@@ -82,7 +82,7 @@ async def test_s7_a_handle_of_another_is_the_same_as_one_that_does_not_exist(mac
             assert str(stolen["code"]).startswith("no_such_"), (tool, stolen)
             assert _nameless(stolen, handle) == _nameless(unknown, _like(handle)), tool
 
-        assert len(await machine.deeds()) == before  # nothing has changed
+        assert len(await up.deeds()) == before  # nothing has changed
         assert (await owner.call("wait_for", wait=handles["wait_for"]["wait"], timeout_s=0))["state"] == "open"
 
 
@@ -100,8 +100,8 @@ def _nameless(error: Json, handle: str) -> str:
     return str(error).replace(handle, "?").replace(handle.partition("#")[0], "?")
 
 
-async def test_s7_handles_cannot_be_guessed(machine: Machine) -> None:
-    async with open_agents(machine, "one", "two") as [one, two]:
+async def test_s7_handles_cannot_be_guessed(up: InProcessUp) -> None:
+    async with open_agents(up, "one", "two") as [one, two]:
         await acquaint(one, two, channel="guess")
         handles = await _handles(one, two)
 
@@ -110,11 +110,11 @@ async def test_s7_handles_cannot_be_guessed(machine: Machine) -> None:
             assert len(handle) == 26  # of 32 letters: 130 random bits
 
 
-async def test_s7_a_protocol_session_belongs_to_who_began_it(machine: Machine) -> None:
+async def test_s7_a_protocol_session_belongs_to_who_began_it(up: InProcessUp) -> None:
     async with (
-        open_agents(machine, "mine", "yours") as [mine, yours],
-        connected(machine.server.url, mine.token) as my_http,
-        connected(machine.server.url, yours.token) as your_http,
+        open_agents(up, "mine", "yours") as [mine, yours],
+        connected(up.server.url, mine.token) as my_http,
+        connected(up.server.url, yours.token) as your_http,
     ):
         session = Raw(my_http, "2025-06-18")
         await session.open()
@@ -130,14 +130,14 @@ async def test_s7_a_protocol_session_belongs_to_who_began_it(machine: Machine) -
 
 
 @pytest.mark.parametrize("carrier", ["argument", "meta", "header", "query"])
-async def test_s7_a_session_of_another_is_the_same_as_none_however_it_is_named(machine: Machine, carrier: str) -> None:
+async def test_s7_a_session_of_another_is_the_same_as_none_however_it_is_named(up: InProcessUp, carrier: str) -> None:
     async with (
-        open_agent(machine, "agent", f"victim-{carrier}") as victim,
-        open_agent(machine, "agent", f"thief-{carrier}") as thief,
+        open_agent(up, "agent", f"victim-{carrier}") as victim,
+        open_agent(up, "agent", f"thief-{carrier}") as thief,
     ):
         session = str((await victim.call("add_memory", prompt="a secret"))["session_id"])
 
-        stolen, unknown = [await _come_for(machine, thief, carrier, wanted) for wanted in (session, _UNKNOWN)]
+        stolen, unknown = [await _come_for(up, thief, carrier, wanted) for wanted in (session, _UNKNOWN)]
 
         for answer, wanted in ((stolen, session), (unknown, _UNKNOWN)):
             assert "secret" not in json.dumps(answer)
@@ -148,7 +148,7 @@ async def test_s7_a_session_of_another_is_the_same_as_none_however_it_is_named(m
         assert [memory["prompt"] for memory in cast(list[Json], mine["memories"])] == ["a secret"]
 
 
-async def _come_for(machine: Machine, thief: Agent, carrier: str, wanted: str) -> Json:
+async def _come_for(up: InProcessUp, thief: Agent, carrier: str, wanted: str) -> Json:
     """What somebody is told who comes with a session's id, over a connection of its own."""
     headers = {"Scrubjay-Connection": wanted} | ({"Scrubjay-Session": wanted} if carrier == "header" else {})
     path = f"/mcp?session={wanted}" if carrier == "query" else "/mcp"
@@ -157,7 +157,7 @@ async def _come_for(machine: Machine, thief: Agent, carrier: str, wanted: str) -
     message = modern("tools/call", name=tool, arguments=arguments)
     if carrier == "meta":
         cast(Json, cast(Json, message["params"])["_meta"])["dev.scrubjay/session"] = wanted
-    async with connected(machine.server.url, thief.token) as http:
+    async with connected(up.server.url, thief.token) as http:
         response = await http.post(path, json=message, headers=modern_headers(message) | headers)
     return cast(Json, result_of(response)["structuredContent"])
 
@@ -167,8 +167,8 @@ def _placeless(answer: Json, wanted: str) -> str:
     return re.sub(r"\b[a-z2-7]{26}\b", "ID", json.dumps(answer).replace(wanted, "WANTED"))
 
 
-async def test_s7_no_argument_makes_an_agent_somebody_else(machine: Machine) -> None:
-    async with open_agents(machine, "self", "else") as [me, other]:
+async def test_s7_no_argument_makes_an_agent_somebody_else(up: InProcessUp) -> None:
+    async with open_agents(up, "self", "else") as [me, other]:
         await acquaint(me, other, channel="roles")
         for argument in ("principal", "actor", "author", "as", "session", "initiator", "party"):
             refused = await me.refusal("post_message", channel="roles", text="as another", **{argument: other.name})

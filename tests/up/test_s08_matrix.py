@@ -9,18 +9,22 @@ import json
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import Literal, cast
+from unittest import mock
 
 import pytest
 
 from scrubjay.fleet.access import Action
+from scrubjay.server import library
 from scrubjay.server.access_table import ACCESS, PUBLIC, Method
 from scrubjay.server.app import make_app
 from scrubjay.server.doors import Door, list_doors
 from scrubjay.server.mcp.endpoint import McpEndpoint
 from scrubjay.tape.record import Json
-from server.house import Answer
-from up.machine import Machine
-from up.neighbourhood import EVERYBODY, STRANGERS, TARGET, Neighbourhood, Who, open_neighbourhood
+from tests.support.conditions import until_asked
+from tests.support.guarded_server import Answer
+from tests.support.in_process_up import InProcessUp
+from tests.up.access_matrix import EVERYBODY, STRANGERS, TARGET, AccessMatrix, Who, open_neighbourhood
+from tests.up.agents import Agent
 
 pytestmark = pytest.mark.anyio
 
@@ -91,18 +95,21 @@ _ROUTES: dict[tuple[Method, str], _Route] = {
 
 
 @pytest.fixture(scope="module")
-async def place(machine: Machine) -> AsyncGenerator[Neighbourhood]:
-    async with open_neighbourhood(machine) as opened:
-        yield opened
+async def place(up: InProcessUp) -> AsyncGenerator[AccessMatrix]:
+    async with open_neighbourhood(up) as opened:
+        await until_asked(lambda: up.get("/api/v1/search", q="ready", pod=TARGET), "there is something to find")
+        # Each search starts a process that indexes what is new, and nothing is new here.
+        with mock.patch.object(library, "bring_up_to_date"):
+            yield opened
 
 
-def _doors(machine: Machine) -> list[Door]:
-    server = machine.server
+def _doors(up: InProcessUp) -> list[Door]:
+    server = up.server
     return list_doors(make_app(server.coordination, server.gate, McpEndpoint(server.coordination)).routes)
 
 
-async def test_s8_every_route_about_a_pod_is_in_this_matrix(place: Neighbourhood) -> None:
-    doors: set[tuple[Method, str]] = {(door.method, door.template) for door in _doors(place.machine)}
+async def test_s8_every_route_about_a_pod_is_in_this_matrix(place: AccessMatrix) -> None:
+    doors: set[tuple[Method, str]] = {(door.method, door.template) for door in _doors(place.up)}
     about_a_pod = {key for key in doors if "{pod}" in key[1] or (key in ACCESS and ACCESS[key].pod is not None)}
 
     assert about_a_pod == set(_ROUTES)
@@ -116,38 +123,41 @@ def _outcome(who: Who, route: _Route) -> Outcome:
     return _expected(who, route.action)
 
 
-@pytest.mark.parametrize("who", EVERYBODY)
-@pytest.mark.parametrize("door", list(_ROUTES), ids=" ".join)
-async def test_s8_who_comes_is_let_in_or_refused_by_this_table(
-    place: Neighbourhood, who: Who, door: tuple[Method, str]
-) -> None:
-    method, template = door
-    route = _ROUTES[door]
-    outcome = _outcome(who, route)
-    for raw in place.namings():
-        answer = await place.come(who, method, template.replace("{pod}", raw), route.body)
+async def test_s8_who_comes_is_let_in_or_refused_by_this_table(place: AccessMatrix) -> None:
+    offenders: list[str] = []
+    for (method, template), route in _ROUTES.items():
+        for who in EVERYBODY:
+            outcome = _outcome(who, route)
+            for raw in place.namings():
+                path = template.replace("{pod}", raw)
+                answer = await place.come(who, method, path, route.body)
+                if not _is_as_expected(answer, outcome, route):
+                    offenders.append(f"{who}: {method} {path}: {answer.status} {answer.code}, and not {outcome}")
 
-        if outcome == "in":
-            assert answer.status in route.answers, (raw, answer.body)
-        else:
-            assert (answer.status, answer.code) == (_STATUS[outcome], outcome), raw
-        if outcome == "scope_missing":
-            assert f"request_binding(pod='{TARGET}', scopes=['terminal:" in answer.json["error"]["hint"]
+    assert not offenders, "\n".join(offenders)
 
 
-@pytest.mark.parametrize("who", STRANGERS)
-@pytest.mark.parametrize("door", list(_ROUTES), ids=" ".join)
-async def test_s8_for_a_stranger_a_pod_is_the_same_as_none_to_the_byte(
-    place: Neighbourhood, who: Who, door: tuple[Method, str]
-) -> None:
-    method, template = door
-    for raw, nobody in place.namings().items():
-        there = await place.come(who, method, template.replace("{pod}", raw), _ROUTES[door].body)
-        nowhere = await place.come(who, method, template.replace("{pod}", nobody), _ROUTES[door].body)
+def _is_as_expected(answer: Answer, outcome: Outcome, route: _Route) -> bool:
+    if outcome == "in":
+        return answer.status in route.answers
+    if (answer.status, answer.code) != (_STATUS[outcome], outcome):
+        return False
+    hint = f"request_binding(pod='{TARGET}', scopes=['terminal:"
+    return outcome != "scope_missing" or hint in answer.json["error"]["hint"]
 
-        assert there.status == nowhere.status
-        assert there.body.replace(raw.encode(), nobody.encode()) == nowhere.body
-        assert _dateless(there) == _dateless(nowhere)
+
+async def test_s8_for_a_stranger_a_pod_is_the_same_as_none_to_the_byte(place: AccessMatrix) -> None:
+    offenders: list[str] = []
+    for (method, template), route in _ROUTES.items():
+        for who in STRANGERS:
+            for raw, nobody in place.namings().items():
+                there = await place.come(who, method, template.replace("{pod}", raw), route.body)
+                nowhere = await place.come(who, method, template.replace("{pod}", nobody), route.body)
+                told = there.status, there.body.replace(raw.encode(), nobody.encode()), _dateless(there)
+                if told != (nowhere.status, nowhere.body, _dateless(nowhere)):
+                    offenders.append(f"{who}: {method} {template} with {raw}: {there}, and of none {nowhere}")
+
+    assert not offenders, "\n".join(offenders)
 
 
 def _dateless(answer: Answer) -> list[tuple[str, str]]:
@@ -160,26 +170,30 @@ _NAMED = (
 )
 
 
-@pytest.mark.parametrize("who", _AGENTS)
-async def test_s8_what_is_about_the_whole_fleet_is_closed_to_agents_and_tells_them_nothing(
-    place: Neighbourhood, who: Who
-) -> None:
-    hidden = {place.target.id, place.target.session, TARGET} if who != "itself" else set[str]()
-    for (method, template), access in ACCESS.items():
-        if (method, template) in _ROUTES:
-            continue
-        path = template
-        for name in _NAMED:
-            path = path.replace(name, "x")
-        assert "{" not in path, f"say what to call {template} with"
-        answer = await place.come(who, method, path)
+async def test_s8_what_is_about_the_whole_fleet_is_closed_to_agents_and_tells_them_nothing(place: AccessMatrix) -> None:
+    paths = {door: _called_with_anything(door[1]) for door in ACCESS if door not in _ROUTES}
+    offenders: list[str] = []
+    for who in _AGENTS:
+        hidden = {place.target.id, place.target.session, TARGET} if who != "itself" else set[str]()
+        for (method, template), path in paths.items():
+            answer = await place.come(who, method, path)
+            is_open = ACCESS[method, template].action in (PUBLIC, "know self", "coordinate")
+            if not is_open and (answer.status, answer.code) != (403, "not_allowed"):
+                offenders.append(f"{who}: {method} {path}: {answer.status} {answer.code}")
+            offenders += [f"{who}: {method} {path} tells {each}" for each in hidden if each.encode() in answer.body]
+        for path in ("/api/v1/events?", "/api/v1/search?q=ready&", "/api/v1/pods?"):
+            answer = await place.come(who, "GET", f"{path}pod={TARGET}")
+            if answer.code != "not_allowed":
+                offenders.append(f"{who}: GET {path}pod={TARGET}: {answer.status} {answer.code}")
 
-        if access.action not in (PUBLIC, "know self", "coordinate"):
-            assert (answer.status, answer.code) == (403, "not_allowed"), path
-        assert not [each for each in hidden if each.encode() in answer.body], path
-    for path in ("/api/v1/events", "/api/v1/search?q=ready", "/api/v1/pods"):
-        joined = f"{path}{'&' if '?' in path else '?'}pod={TARGET}"
-        assert (await place.come(who, "GET", joined)).code == "not_allowed"
+    assert not offenders, "\n".join(offenders)
+
+
+def _called_with_anything(template: str) -> str:
+    for name in _NAMED:
+        template = template.replace(name, "x")
+    assert "{" not in template, f"say what to call {template} with"
+    return template
 
 
 # Tools.
@@ -250,7 +264,7 @@ _BY_HANDLE = {
 """Those that take what one was given in hand; tests/up/test_s07_handles.py tries them with another's."""
 
 
-async def test_s8_every_tool_is_in_this_matrix(place: Neighbourhood) -> None:
+async def test_s8_every_tool_is_in_this_matrix(place: AccessMatrix) -> None:
     async with place.agent("stranger") as agent:
         tools = {str(tool["name"]) for tool in await agent.tools()}
 
@@ -270,67 +284,93 @@ def _told(who: Who, tool: _Tool) -> str:
     return _expected(who, tool.needs)
 
 
-async def _call(place: Neighbourhood, who: Who, name: str, pod: str) -> tuple[str, Json]:
-    async with place.agent(who) as agent:
-        if name == "join_channel":
-            await agent.result("create_channel", name=_TOOLS[name].given(pod, who)["channel"])
-        result = await agent.result(name, **_TOOLS[name].given(pod, who))
+async def _call(agent: Agent, who: Who, name: str, pod: str) -> tuple[str, Json]:
+    if name == "join_channel":
+        await agent.result("create_channel", name=_TOOLS[name].given(pod, who)["channel"])
+    result = await agent.result(name, **_TOOLS[name].given(pod, who))
     content = cast(Json, result["structuredContent"])
     return (str(cast(Json, content["error"])["code"]) if result.get("isError") else "in"), content
 
 
-@pytest.mark.parametrize("who", ["operator", *_AGENTS])
-@pytest.mark.parametrize("name", list(_TOOLS))
-async def test_s8_who_calls_a_tool_is_answered_or_refused_by_this_table(
-    place: Neighbourhood, who: Who, name: str
-) -> None:
-    for raw in list(place.namings())[1::2]:  # by its name, and the beginning of its id
-        told, content = await _call(place, who, name, raw)
+async def test_s8_who_calls_a_tool_is_answered_or_refused_by_this_table(place: AccessMatrix) -> None:
+    everybody: tuple[Who, ...] = ("operator", *_AGENTS)
+    offenders: list[str] = []
+    for who in everybody:
+        async with place.agent(who) as agent:
+            for name, tool in _TOOLS.items():
+                for raw in list(place.namings())[1::2]:  # by its name, and the beginning of its id
+                    told, content = await _call(agent, who, name, raw)
+                    if told != _told(who, tool):
+                        offenders.append(f"{who}: {name} of {raw}: {content}, and not {_told(who, tool)}")
 
-        assert told == _told(who, _TOOLS[name]), (raw, content)
-
-
-@pytest.mark.parametrize("who", ["viewer", "runner", "nobody"])
-@pytest.mark.parametrize("name", list(_TOOLS))
-async def test_s8_who_only_looks_changes_nothing_by_a_tool_and_others_have_no_tools(
-    place: Neighbourhood, who: Who, name: str
-) -> None:
-    if who == "viewer":
-        told, content = await _call(place, who, name, TARGET)
-        reads = name in ("get_status", "view_screen", "search_history", "query_raw_memories")
-        assert (told == "in") if reads else (told in ("not_for_role", "scope_missing")), content
-        return
-    message: Json = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}}}
-    assert (await place.come(who, "POST", "/mcp", message)).status == (403 if who == "runner" else 401)
+    assert not offenders, "\n".join(offenders)
 
 
-@pytest.mark.parametrize("who", STRANGERS)
-@pytest.mark.parametrize("name", list(_TOOLS))
-async def test_s8_a_tool_tells_a_stranger_the_same_of_a_pod_as_of_none(
-    place: Neighbourhood, who: Who, name: str
-) -> None:
-    for raw, nobody in list(place.namings().items())[1::2]:
-        _, there = await _call(place, who, name, raw)
-        _, nowhere = await _call(place, who, name, nobody)
+async def test_s8_who_only_looks_changes_nothing_by_a_tool(place: AccessMatrix) -> None:
+    offenders: list[str] = []
+    async with place.agent("viewer") as viewer:
+        for name in _TOOLS:
+            told, content = await _call(viewer, "viewer", name, TARGET)
+            reads = name in ("get_status", "view_screen", "search_history", "query_raw_memories")
+            if told not in (("in",) if reads else ("not_for_role", "scope_missing")):
+                offenders.append(f"{name}: {content}")
 
-        assert json.dumps(there).replace(raw, nobody) == json.dumps(nowhere)
-
-
-@pytest.mark.parametrize("who", STRANGERS)
-@pytest.mark.parametrize("name", _LISTS)
-async def test_s8_no_list_names_to_a_stranger_whom_it_does_not_know(place: Neighbourhood, who: Who, name: str) -> None:
-    async with place.agent(who) as agent:
-        told = json.dumps(await agent.call(name))
-
-    for hidden in (place.target.id, place.target.session, TARGET, "neighbour"):
-        past = name == "read_inbox" and who == "former"  # what it was told while it was bound is its own
-        assert hidden not in told or (past and hidden == TARGET)
+    assert not offenders, "\n".join(offenders)
 
 
-@pytest.mark.parametrize("who", [who for who in _AGENTS if who != "itself"])
-async def test_s8_the_list_of_pods_has_those_that_one_knows_and_no_others(place: Neighbourhood, who: Who) -> None:
-    async with place.agent(who) as agent:
-        listed = cast(list[Json], (await agent.call("list_pods"))["pods"])
+async def test_s8_runners_and_those_without_a_token_have_no_tools(place: AccessMatrix) -> None:
+    statuses: dict[Who, int] = {"runner": 403, "nobody": 401}
+    offenders: list[str] = []
+    for who, status in statuses.items():
+        for name in _TOOLS:
+            message: Json = {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "tools/call",
+                "params": {"name": name, "arguments": {}},
+            }
+            answer = await place.come(who, "POST", "/mcp", message)
+            if answer.status != status:
+                offenders.append(f"{who}: {name}: {answer.status}, and not {status}")
 
-    own = set[str]() if who.startswith("outside") else {who}
-    assert {pod["name"] for pod in listed} == own | (set() if who in STRANGERS else {TARGET})
+    assert not offenders, "\n".join(offenders)
+
+
+async def test_s8_a_tool_tells_a_stranger_the_same_of_a_pod_as_of_none(place: AccessMatrix) -> None:
+    offenders: list[str] = []
+    for who in STRANGERS:
+        async with place.agent(who) as agent:
+            for name in _TOOLS:
+                for raw, nobody in list(place.namings().items())[1::2]:
+                    _, there = await _call(agent, who, name, raw)
+                    _, nowhere = await _call(agent, who, name, nobody)
+                    if json.dumps(there).replace(raw, nobody) != json.dumps(nowhere):
+                        offenders.append(f"{who}: {name} of {raw}: {there}, and of none {nowhere}")
+
+    assert not offenders, "\n".join(offenders)
+
+
+async def test_s8_no_list_names_to_a_stranger_whom_it_does_not_know(place: AccessMatrix) -> None:
+    offenders: list[str] = []
+    for who in STRANGERS:
+        async with place.agent(who) as agent:
+            for name in _LISTS:
+                told = json.dumps(await agent.call(name))
+                past = name == "read_inbox" and who == "former"  # what it was told while it was bound is its own
+                hidden = {place.target.id, place.target.session, TARGET, "neighbour"} - ({TARGET} if past else set())
+                offenders += [f"{who}: {name} tells {each}" for each in hidden if each in told]
+
+    assert not offenders, "\n".join(offenders)
+
+
+async def test_s8_the_list_of_pods_has_those_that_one_knows_and_no_others(place: AccessMatrix) -> None:
+    offenders: list[str] = []
+    for who in _AGENTS:
+        async with place.agent(who) as agent:
+            listed = {str(pod["name"]) for pod in cast(list[Json], (await agent.call("list_pods"))["pods"])}
+        own = set[str]() if who.startswith("outside") else {who}
+        known = own | (set[str]() if who in STRANGERS else {TARGET})
+        if who != "itself" and listed != known:
+            offenders.append(f"{who}: {listed}, and not {known}")
+
+    assert not offenders, "\n".join(offenders)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import unicodedata
 from pathlib import Path
@@ -12,8 +11,9 @@ import pytest
 
 from scrubjay.pods.pod import Pod
 from scrubjay.tape.record import Json
-from up.agents import Agent, acquaint, bind, open_agents
-from up.machine import Machine
+from tests.support.conditions import until_asked
+from tests.support.in_process_up import InProcessUp
+from tests.up.agents import Agent, acquaint, bind, open_agents
 
 pytestmark = pytest.mark.anyio
 
@@ -62,25 +62,23 @@ def _tape_hash(pod: Pod) -> str:
 
 
 async def _shown(agent: Agent, pod: str) -> None:
-    for _ in range(300):
-        if "end-of-it" in str((await agent.call("view_screen", pod=pod))["text"]):
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("it shows nothing")
+    async def is_shown() -> bool:
+        return "end-of-it" in str((await agent.call("view_screen", pod=pod))["text"])
+
+    await until_asked(is_shown, "it is shown")
 
 
 async def _found(agent: Agent) -> list[Json]:
-    for _ in range(300):
-        if hits := cast(list[Json], (await agent.call("search_history", query="ignore previous"))["hits"]):
-            return hits
-        await asyncio.sleep(0.05)
-    raise AssertionError("it is not found")
+    async def search() -> list[Json]:
+        return cast(list[Json], (await agent.call("search_history", query="ignore previous"))["hits"])
+
+    return await until_asked(search, "it is found")
 
 
-async def test_s16_what_others_show_and_say_is_plain_marked_and_does_nothing(machine: Machine, tmp_path: Path) -> None:
+async def test_s16_what_others_show_and_say_is_plain_marked_and_does_nothing(up: InProcessUp, tmp_path: Path) -> None:
     async with (
-        open_agents(machine, "liar", argv=_hostile_program(tmp_path)) as [liar],
-        open_agents(machine, "reader") as [reader],
+        open_agents(up, "liar", argv=_hostile_program(tmp_path)) as [liar],
+        open_agents(up, "reader") as [reader],
     ):
         await acquaint(liar, reader, channel="lies")
         await bind(reader, liar, "terminal:read")
@@ -91,7 +89,7 @@ async def test_s16_what_others_show_and_say_is_plain_marked_and_does_nothing(mac
         await liar.call("add_memory", prompt=_HOSTILE, thought=_ESCAPES, response=_HOSTILE)
         await liar.call("create_channel", name="bait", purpose=_HOSTILE, members=["reader"])
         hits = await _found(reader)
-        before, sessions = _tape_hash(liar.pod), len(await machine.deeds())
+        before, sessions = _tape_hash(liar.pod), len(await up.deeds())
 
         answers = {
             "view_screen": await reader.result("view_screen", pod="liar"),
@@ -108,7 +106,7 @@ async def test_s16_what_others_show_and_say_is_plain_marked_and_does_nothing(mac
         }
         listed = {str(tool["name"]) for tool in await reader.tools() if cast(Json, tool["annotations"])["readOnlyHint"]}
         assert set(answers) == listed  # every tool that only reads
-        assert (_tape_hash(liar.pod), len(await machine.deeds())) == (before, sessions)
+        assert (_tape_hash(liar.pod), len(await up.deeds())) == (before, sessions)
 
         assert "end-of-it" in str(answers["query_raw_memories"])  # it may read the liar's terminal
         answers["get_session_memories"] = await reader.result("get_session_memories", session_id=liar.pod.session)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faulty_store import FAULTS, FaultyStore
 from scrubjay.errors import DiskFull
 from scrubjay.ids import PodId
 from scrubjay.tape.format import RECORD_MAX_BYTES, Kind, encode_record, tape_salt
@@ -33,7 +32,8 @@ from scrubjay.wire.replication import (
     Sender,
     Show,
 )
-from tiers import sized
+from tests.support.faulty_store import FAULTS, FaultyStore
+from tests.support.tiers import sized
 
 JAY = PodId("jaytapejaytapejaytapejay23")
 OWL = PodId("owltapeowltapeowltapeowl45")
@@ -429,8 +429,7 @@ _ACTS = (
 )
 
 
-@pytest.mark.timeout(sized(120, 3600))
-@settings(max_examples=sized(300, 10_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=sized(60, 300, 10_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(acts=st.binary(min_size=200, max_size=600))
 def test_r17_any_interleaving_ends_like_one_clean_delivery(acts: bytes) -> None:
     adversary = Adversary()
@@ -455,7 +454,7 @@ def test_r17_any_interleaving_ends_like_one_clean_delivery(acts: bytes) -> None:
     world.expect_all_kept()
 
 
-@settings(max_examples=sized(50, 500), deadline=None)
+@settings(max_examples=sized(25, 50, 500), deadline=None)
 @given(sizes=st.lists(st.integers(0, 2000), max_size=30), cuts=st.lists(st.integers(1, 3000), min_size=1, max_size=30))
 def test_r17_a_batch_given_twice_changes_nothing(sizes: list[int], cuts: list[int]) -> None:
     tape = tape_of(JAY, *(bytes(size) for size in sizes))
@@ -1065,7 +1064,7 @@ class Flapping:
                 world.tell_runner(back.popleft()[1])
 
 
-@settings(max_examples=sized(8, 200), deadline=None)
+@settings(max_examples=sized(8, 8, 200), deadline=None)
 @given(
     rate=st.integers(150_000, 5_000_000),
     latency_ms=st.integers(0, 150),

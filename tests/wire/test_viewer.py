@@ -7,9 +7,10 @@ import json
 import pytest
 
 from scrubjay.wire.viewer import SIDE_MAX, BadMessage, Change, Resize, decode_from_viewer, encode
+from tests.support.tables import every_row
 
 
-@pytest.mark.parametrize(("cols", "rows"), [(SIDE_MAX + 1, 24), (80, 1 << 80), (-1, 24), (80, -(1 << 80))])
+@every_row(("cols", "rows"), [(SIDE_MAX + 1, 24), (80, 1 << 80), (-1, 24), (80, -(1 << 80))])
 def test_a_size_that_no_terminal_can_have_is_no_message(cols: int, rows: int) -> None:
     with pytest.raises(BadMessage):
         decode_from_viewer(f'{{"type": "resize", "cols": {cols}, "rows": {rows}}}')

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from scrubjay.wire.messages import Ask, BadMessage, Resume, UnknownRequest, decode_from_server, encode
+from tests.support.tables import every_row
 
 
 def test_a_request_of_a_newer_server_is_known_by_its_number_and_name() -> None:
@@ -16,7 +17,7 @@ def test_a_request_of_a_newer_server_is_known_by_its_number_and_name() -> None:
     assert unknown.value.id == 7
 
 
-@pytest.mark.parametrize(
+@every_row(
     "message",
     [
         {"type": "ask", "id": 7, "request": {"type": "stop"}},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cli.player.films import FakeFilm
 from scrubjay.replay.frame import Mark
 from scrubjay.replay.instants import SECOND_US
+from tests.cli.player.films import FakeFilm
 
 
 @pytest.fixture

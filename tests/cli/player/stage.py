@@ -12,15 +12,15 @@ from typing import ParamSpec
 from textual import events
 from textual.pilot import Pilot
 
-from cli.player.films import FakeFilm
 from scrubjay.cli.player.app import Player, Start
 from scrubjay.cli.player.bars import StatusBar, TimelineBar
 from scrubjay.cli.player.film import Tools
 from scrubjay.cli.player.prompt import Prompt
 from scrubjay.cli.player.screen_view import ScreenView
 from scrubjay.replay.instants import SECOND_US
+from tests.cli.player.films import FakeFilm
+from tests.support.conditions import DEADLINE_S
 
-DEADLINE_S = 15.0
 _NAMES = {" ": "space", ".": "full_stop", "%": "percent_sign", "-": "minus", "/": "slash"}
 _CHARACTERS = {name: character for character, name in _NAMES.items()}
 _Arguments = ParamSpec("_Arguments")

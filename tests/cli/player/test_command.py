@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 
-from cli.conftest import Jay
 from scrubjay.pods.status_file import StatusFile
+from tests.support.cli import Cli
 
 
-def _import_ten(jay: Jay) -> None:
+def _import_ten(cli: Cli) -> None:
     events = [[second, "o", f"second {second}\r\n"] for second in range(1, 11)]
     lines = [{"version": 2, "width": 80, "height": 24}, *events]
-    (jay.work / "ten.cast").write_text("\n".join(map(json.dumps, lines)))
-    jay("import", str(jay.work / "ten.cast"))
+    (cli.work / "ten.cast").write_text("\n".join(map(json.dumps, lines)))
+    cli("import", str(cli.work / "ten.cast"))
 
 
-def test_what_was_shown_is_found_and_a_clip_of_it_is_written(jay: Jay) -> None:
-    _import_ten(jay)
-    clip = jay.work / "clip.cast"
-    with jay.terminal("replay", "ten", "--paused", cols=80, rows=24) as terminal:
+def test_what_was_shown_is_found_and_a_clip_of_it_is_written(cli: Cli) -> None:
+    _import_ten(cli)
+    clip = cli.work / "clip.cast"
+    with cli.terminal("replay", "ten", "--paused", cols=80, rows=24) as terminal:
         terminal.read_until(b" / 0:10")
         terminal.type(b'/"second 7"\r')
         terminal.read_until(b"1 of 1: second 7")
@@ -33,36 +33,36 @@ def test_what_was_shown_is_found_and_a_clip_of_it_is_written(jay: Jay) -> None:
         terminal.type(b"q")
 
         assert terminal.wait() == 0
-    jay("import", str(clip))
-    shown = jay("logs", "clip").stdout
+    cli("import", str(clip))
+    shown = cli("logs", "clip").stdout
     assert b"second 8" in shown
     assert b"second 9" not in shown
 
 
-def test_a_mark_is_put_on_what_a_pod_does_now(jay: Jay) -> None:
-    jay("run", "-d", "--name", "cat", "--", "sh", "-c", "echo ready; cat")
-    with jay.terminal("replay", "cat", cols=80, rows=24) as terminal:
+def test_a_mark_is_put_on_what_a_pod_does_now(cli: Cli) -> None:
+    cli("run", "-d", "--name", "cat", "--", "sh", "-c", "echo ready; cat")
+    with cli.terminal("replay", "cat", cols=80, rows=24) as terminal:
         terminal.read_until(b"ready")
         terminal.type(b"\x1b[F")
-        jay("send", "cat", "something new", "--enter")
+        cli("send", "cat", "something new", "--enter")
         terminal.read_until(b"something new")
         terminal.type(b"mhere it is\r")
         terminal.read_until(b"marked ")
-        jay("stop", "cat")
+        cli("stop", "cat")
         terminal.read_until(b"the pod has ended")
         terminal.type(b"q")
 
         assert terminal.wait() == 0
-    records = [json.loads(line) for line in jay("export", "cat", "--format", "jsonl").stdout.splitlines()]
+    records = [json.loads(line) for line in cli("export", "cat", "--format", "jsonl").stdout.splitlines()]
     assert [record["data"]["label"] for record in records if record["kind"] == "mark"] == ["here it is"]
 
 
-def test_pods_of_one_name_are_played_as_one_from_the_newest_on(jay: Jay) -> None:
+def test_pods_of_one_name_are_played_as_one_from_the_newest_on(cli: Cli) -> None:
     for number in (1, 2):
-        jay("run", "-d", "--name", "again", "--", "echo", f"run {number}")
-        jay.wait_until_ended("again")
-        jay.wait_for(lambda: all(pod["state"] == "exited" for pod in jay.json("ps", "--all")))
-    with jay.terminal("replay", "again", "--paused", cols=80, rows=40) as terminal:
+        cli("run", "-d", "--name", "again", "--", "echo", f"run {number}")
+        cli.wait_until_ended("again")
+        cli.wait_for(lambda: all(pod["state"] == "exited" for pod in cli.json("ps", "--all")))
+    with cli.terminal("replay", "again", "--paused", cols=80, rows=40) as terminal:
         terminal.read_until(b" / 0:0")
         terminal.type(b".")
         terminal.read_until(b"run 2")
@@ -75,15 +75,15 @@ def test_pods_of_one_name_are_played_as_one_from_the_newest_on(jay: Jay) -> None
         assert terminal.wait() == 0
 
 
-def test_what_the_agent_did_as_its_runner_saw_it_is_shown_and_gone_to(jay: Jay) -> None:
-    _import_ten(jay)
-    [pod] = jay.json("ps", "--all")
-    statuses = StatusFile(jay.data / "pods" / pod["id"])
+def test_what_the_agent_did_as_its_runner_saw_it_is_shown_and_gone_to(cli: Cli) -> None:
+    _import_ten(cli)
+    [pod] = cli.json("ps", "--all")
+    statuses = StatusFile(cli.data / "pods" / pod["id"])
     statuses.append({"at": 1_000_000, "offset": 0, "activity": "executing"})
     statuses.append({"at": 6_000_000, "offset": 0, "activity": "waiting", "waiting_for": "person:question"})
     statuses.note_end(9_000_000, 0)
 
-    with jay.terminal("replay", "ten", "--paused", "--at", "2s", cols=80, rows=24) as terminal:
+    with cli.terminal("replay", "ten", "--paused", "--at", "2s", cols=80, rows=24) as terminal:
         terminal.read_until(b"executing")
         terminal.type(b"w")
         terminal.read_until(b"0:06.0")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
 from textual.containers import VerticalScroll
 from textual.widgets import Input, Static
 
-from cli.player.films import FakeFilm
-from cli.player.stage import Stage, on_stage, scenario
 from scrubjay.cli.player.bars import TimelineBar
 from scrubjay.cli.player.film import Doing, Found, Tools
 from scrubjay.cli.player.help import Help
 from scrubjay.errors import BadInput
 from scrubjay.replay.frame import Mark
 from scrubjay.replay.instants import SECOND_US
+from tests.cli.player.films import FakeFilm
+from tests.cli.player.stage import Stage, on_stage, scenario
 
 _SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 
@@ -501,6 +502,23 @@ async def test_keys_that_leave(counting: FakeFilm, key: str) -> None:
         await stage.until(lambda: not stage.player.is_running)
     assert stage.player.failure is None
     assert not stage.player.return_code
+
+
+@scenario
+async def test_what_had_not_begun_when_the_player_ends_is_not_complained_of(counting: FakeFilm) -> None:
+    begun: list[str] = []
+
+    async def begin() -> None:
+        begun.append("it")
+
+    async with on_stage(counting) as stage:
+        stage.player.spawn(begin)
+        stage.player.workers.cancel_all()
+        await stage.press("q")
+        await stage.until(lambda: not stage.player.is_running)
+
+    assert begun == []
+    gc.collect()  # a coroutine that was never awaited is an error now
 
 
 @scenario

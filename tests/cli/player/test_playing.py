@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from cli.player.films import FakeFilm
-from cli.player.stage import on_stage, scenario
 from scrubjay.cli.player.film import Found, Tools
 from scrubjay.cli.player.help import Help
 from scrubjay.errors import ScrubjayError
 from scrubjay.replay.frame import Frame
 from scrubjay.replay.instants import SECOND_US
+from tests.cli.player.films import FakeFilm
+from tests.cli.player.stage import on_stage, scenario
 
 
 def _gap(seconds: int) -> FakeFilm:

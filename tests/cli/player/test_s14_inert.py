@@ -10,9 +10,10 @@ from unicodedata import category
 
 import pytest
 
-from cli.conftest import Jay
-from cli.player.hostile import ALL, ATTACKS
-from terminal import Terminal
+from tests.cli.player.hostile import ALL, ATTACKS
+from tests.support.cli import Cli
+from tests.support.paths import ROOT
+from tests.support.terminal import Terminal
 
 # Everything Textual itself sends to take the terminal, draw and give it back. Nothing else may be sent.
 _ALLOWED = tuple(
@@ -98,17 +99,16 @@ def _play_through(terminal: Terminal) -> None:
 
 def test_frames_labels_and_messages_full_of_attacks_are_only_drawn(tmp_path: Path) -> None:
     env = {"PATH": "/usr/bin:/bin", "TERM": "xterm-256color", "LANG": "C.UTF-8", "HOME": str(tmp_path)}
-    tests = Path(__file__).parent.parent.parent
-    argv = [sys.executable, "-m", "cli.player.hostile"]
-    with Terminal(argv, env | {"PYTHONPATH": str(tests)}, cols=80, rows=24) as terminal:
+    argv = [sys.executable, "-m", "tests.cli.player.hostile"]
+    with Terminal(argv, env | {"PYTHONPATH": str(ROOT)}, cols=80, rows=24) as terminal:
         _play_through(terminal)
 
         assert terminal.wait() == 0
     assert _violations(terminal.seen) == []
 
 
-def test_a_recording_full_of_attacks_is_only_drawn(jay: Jay) -> None:
-    recording = jay.work / "hostile.cast"
+def test_a_recording_full_of_attacks_is_only_drawn(cli: Cli) -> None:
+    recording = cli.work / "hostile.cast"
     head = {"version": 2, "width": 80, "height": 24, "title": ALL}
     events = [[second / 10, "o", attack + "\r\n"] for second, attack in enumerate(ATTACKS, 1)]
     events += [
@@ -117,9 +117,9 @@ def test_a_recording_full_of_attacks_is_only_drawn(jay: Jay) -> None:
         [3.1, "o", "\r\nTHE END"],
     ]
     recording.write_text("\n".join(json.dumps(line) for line in [head, *events]), encoding="utf-8")
-    jay("import", str(recording))
+    cli("import", str(recording))
 
-    with jay.terminal("replay", "hostile", "--speed", "4", cols=80, rows=24) as terminal:
+    with cli.terminal("replay", "hostile", "--speed", "4", cols=80, rows=24) as terminal:
         terminal.read_until(b"\x1b[?2026$p")
         terminal.type(_ANSWERS)
         terminal.read_until(b"THE END")

@@ -1,0 +1,17 @@
+"""What tests of agents share."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.support.fleet import Fleet, open_fleet
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Generator[Fleet]:
+    """An empty fleet."""
+    with open_fleet(tmp_path / "data", tmp_path / "logs") as fleet:
+        yield fleet
