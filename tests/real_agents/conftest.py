@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from real_agents.agents import AGENTS
-from real_agents.agents.agent import Agent
-from real_agents.station import Station
-from real_agents.stub.server import Stub
+from tests.real_agents.agents import AGENTS
+from tests.real_agents.agents.agent import Agent
+from tests.real_agents.station import Station
+from tests.real_agents.stub.server import Stub
+from tests.support.not_run import do_not_run
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave everything here to ``make test-agents``."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker("agents")
 
 
 @pytest.fixture(params=AGENTS, ids=lambda agent: agent.name)
 def agent(request: pytest.FixtureRequest) -> Agent:
     agent: Agent = request.param
     if not agent.installed:
-        reason = f"{agent.name} is not installed; scripts/install-agents {agent.name} says why"
-        # Where the agents are what is tested, one that is missing is a failure.
-        (pytest.fail if os.environ.get("SCRUBJAY_AGENTS") == "required" else pytest.skip)(reason)
+        remedy = f"scripts/install-agents {agent.name}"
+        if agent.required:
+            pytest.fail(f"{agent.name} is not installed; {remedy} installs it or says why not")
+        do_not_run(f"{agent.name} is not installed", remedy=remedy)
     return agent
 
 

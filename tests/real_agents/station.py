@@ -12,9 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from real_agents.agents.agent import Agent, Place
-from real_agents.pod import AgentPod
-from real_agents.stub.server import Stub
+from scrubjay.cli.client import Client
+from tests.real_agents.agents.agent import Agent, Place
+from tests.real_agents.pod import AgentPod
+from tests.real_agents.stub.server import Stub
+from tests.support.command_line import run_command
+from tests.support.conditions import DEADLINE_S
 
 _SCRUBJAY = Path(sys.executable).parent / "scrubjay"
 
@@ -28,6 +31,7 @@ class Station:
         for made in (self.home, self.home / "tmp", self.project):
             made.mkdir(parents=True)
         self.environ = self._environment(folder) | agent.settle(Place(self.home, self.project, stub.url))
+        self.client = Client(None, None, folder / "data" / "server.sock")
         self._log = folder / "up.log"
         self._make_repository()
 
@@ -52,11 +56,11 @@ class Station:
         told = b""
         while not told.endswith(b"}\n") and (line := up.stdout.readline()):
             told += line
-        assert told, f"scrubjay up ended with {up.wait(20)}: {self._log.read_text()[-2000:]}"
+        assert told, f"scrubjay up ended with {up.wait(DEADLINE_S)}: {self._log.read_text()[-2000:]}"
         return up, json.loads(told)["url"]
 
     def _forget_up(self) -> None:
-        self._up.wait(20)
+        self._up.wait(DEADLINE_S)
         assert self._up.stdout is not None
         self._up.stdout.close()
 
@@ -72,19 +76,10 @@ class Station:
             self._forget_up()
 
     def __call__(self, *words: str, expect: int | None = 0) -> str:
-        """Run a command of Scrubjay; what it prints, or why it failed if it may."""
-        done = subprocess.run(
-            [_SCRUBJAY, *words],
-            cwd=self.project,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        """Run a command of Scrubjay; return what it prints, or why it failed if it may fail."""
+        done = run_command(words, environ=self.environ, cwd=self.project)
         assert expect is None or done.returncode == expect, (words, done.returncode, done.stdout, done.stderr)
-        return done.stdout or done.stderr
+        return (done.stdout or done.stderr).decode()
 
     def pods(self) -> list[dict[str, Any]]:
         """What ps says of each pod."""

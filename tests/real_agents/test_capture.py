@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from chaos.machine import eventually
-from real_agents.agents import CLAUDE, CODEX
-from real_agents.pod import FIRST_TURN_S, AgentPod
-from real_agents.station import Station
-from real_agents.stub.script import Answer, Shell
 from scrubjay.tape.format import Kind
 from scrubjay.tape.reader import Tape
+from tests.real_agents.agents import CLAUDE, CODEX
+from tests.real_agents.pod import AgentPod
+from tests.real_agents.station import Station
+from tests.real_agents.stub.script import Answer, Shell
+from tests.support.conditions import eventually
 
 pytestmark = pytest.mark.parametrize("agent", [CLAUDE, CODEX], indirect=True, ids=lambda agent: agent.name)
 
@@ -44,7 +45,7 @@ def _await(pod: AgentPod, *wanted: tuple[str, str]) -> None:
 
 def test_two_turns_are_remembered_and_one_that_was_cut_off(station: Station) -> None:
     pod = station.run()
-    pod.wait_until("idle", within_s=FIRST_TURN_S)
+    pod.wait_until("idle")
     station.stub.plan(Answer("Good day.\n\nWhat can I do?"))
 
     pod.say("hello agent")
@@ -60,7 +61,7 @@ def test_two_turns_are_remembered_and_one_that_was_cut_off(station: Station) -> 
     turns.append(("please run the command", "That was all."))
     _await(pod, *turns)
 
-    station.stub.plan(Answer(_LONG, over_s=60))
+    station.stub.plan(Answer(_LONG, held=threading.Event()))
     pod.say("write something long")
     pod.wait_until("executing")
     station("stop", pod.id, "--grace", "0")
@@ -68,17 +69,16 @@ def test_two_turns_are_remembered_and_one_that_was_cut_off(station: Station) -> 
     _await(pod, *turns, ("write something long", ""))
 
 
-@pytest.mark.agents
 def test_what_is_said_while_it_works_is_remembered_with_what_answers_it(station: Station) -> None:
     pod = station.run()
-    pod.wait_until("idle", within_s=FIRST_TURN_S)
-    station.stub.plan(Answer("The first words. " * 8, over_s=6), Answer("The second words."))
+    pod.wait_until("idle")
+    held = threading.Event()
+    station.stub.plan(Answer("The first words. " * 8, held=held), Answer("The second words."))
     pod.say("one thing first")
     pod.wait_until("executing")
 
-    station("send", pod.id, "and another thing")
-    pod.wait_until_it_shows("another thing")
-    pod.press("enter")
+    pod.queue("and another thing")
+    held.set()
 
     pod.wait_until_it_shows("The second words.")
     first, second = "one thing first", "and another thing"
@@ -88,16 +88,20 @@ def test_what_is_said_while_it_works_is_remembered_with_what_answers_it(station:
         _await(pod, (first, ("The first words. " * 8).strip()), (second, "The second words."))
 
 
-@pytest.mark.agents
 def test_a_turn_that_ends_while_there_is_no_server_is_remembered_when_there_is_one_again(station: Station) -> None:
     pod = station.run()
-    pod.wait_until("idle", within_s=FIRST_TURN_S)
-    station.stub.plan(Answer("Good day."), Answer("Slowly. " * 8, over_s=3), Answer("And on."))
+    pod.wait_until("idle")
+    held = threading.Event()
+    station.stub.plan(Answer("Good day."), Answer("Slowly. " * 8, held=held), Answer("And on."))
     pod.say("hello agent")
     _await(pod, ("hello agent", "Good day."))
     pod.say("speak slowly")
 
-    station.restart(meanwhile=lambda: eventually(lambda: _answers(pod) == 2, "the turn ends", within_s=30))
+    def end_turn() -> None:
+        held.set()
+        eventually(lambda: _answers(pod) == 2, "the turn ends")
+
+    station.restart(meanwhile=end_turn)
 
     slowly = ("speak slowly", ("Slowly. " * 8).strip())
     _await(pod, ("hello agent", "Good day."), slowly)

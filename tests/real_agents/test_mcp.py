@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from real_agents.agents import AGENTS, CLAUDE, CODEX, GEMINI
-from real_agents.pod import FIRST_TURN_S, AgentPod
-from real_agents.station import Station
-from real_agents.stub.script import Answer, Call
+from tests.real_agents.agents import CLAUDE, CODEX, GEMINI, OPENCODE
+from tests.real_agents.pod import AgentPod
+from tests.real_agents.station import Station
+from tests.real_agents.stub.script import Answer, Call
 
-_WITH_TOOLS = [agent for agent in AGENTS if agent.has_tools]
+# Without asking for each. Copilot CLI loses the tools of a server that is started again.
+_KEEPING = [CLAUDE, CODEX, GEMINI, OPENCODE]
 
 
 @pytest.mark.parametrize("agent", [CLAUDE, CODEX], indirect=True, ids=lambda agent: agent.name)
@@ -22,7 +23,7 @@ def test_an_agent_finds_the_tools_and_calls_one_unasked(station: Station) -> Non
 
     _call(pod, "list_pods", "say who else is here", "Nobody else.")
 
-    assert pod.look()["activity"] == "idle"
+    pod.wait_until("idle")
     assert pod.leave()["status"] == 0
 
 
@@ -32,7 +33,7 @@ def test_an_agent_talks_and_waits_and_everybody_sees_what_for(station: Station) 
     _greet(pod)
     station("channel", "create", "plans", "--member", pod.id)
     asks = Call("post_message", {"channel": "plans", "text": "I need the plan"})
-    waits = Call("wait_for", {"artifact": "plan", "reason": "to begin", "timeout_s": 60})
+    waits = Call("wait_for", {"artifact": "plan", "reason": "to begin", "timeout_s": 300})
     station.stub.plan(Answer("I say so.", call=asks), Answer("I wait.", call=waits), Answer("Now I have it."))
 
     pod.say("get the plan")
@@ -54,8 +55,7 @@ def _waits(station: Station) -> list[dict[str, Any]]:
     return json.loads(station("waits", "--json"))["waits"]
 
 
-@pytest.mark.agents
-@pytest.mark.parametrize("agent", _WITH_TOOLS, indirect=True, ids=lambda agent: agent.name)
+@pytest.mark.parametrize("agent", _KEEPING, indirect=True, ids=lambda agent: agent.name)
 def test_an_agent_keeps_its_tools_when_the_server_is_killed_between_two_turns(station: Station) -> None:
     pod = station.run()
     _greet(pod)
@@ -68,7 +68,6 @@ def test_an_agent_keeps_its_tools_when_the_server_is_killed_between_two_turns(st
     pod.wait_until("idle")
 
 
-@pytest.mark.agents
 @pytest.mark.parametrize("agent", [CLAUDE, CODEX, GEMINI], indirect=True, ids=lambda agent: agent.name)
 def test_an_agent_asks_before_it_lets_another_into_its_terminal(station: Station) -> None:
     pod = station.run()
@@ -79,14 +78,13 @@ def test_an_agent_asks_before_it_lets_another_into_its_terminal(station: Station
     pod.say("let them in")
 
     pod.wait_until("waiting", "person:permission")
-    # Enter also where another key lets a command run.
-    pod.press_until(("enter",), lambda: "So be it." in pod.screen(), "it goes on")
+    pod.answer(("enter",), lambda: pod.shows("So be it."), "it goes on")
 
 
 def _greet(pod: AgentPod) -> None:
     """Talk until the agent has the tools: one that is still connecting begins a turn without them."""
     stub = pod.station.stub
-    pod.wait_until("idle", within_s=FIRST_TURN_S)
+    pod.wait_until("idle")
     for number in range(10):
         stub.plan(Answer("Good day."))
         turn = pod.say(f"good day, number {number}")

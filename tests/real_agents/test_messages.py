@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import threading
 from typing import cast
 
-import pytest
-
-from real_agents.pod import AgentPod
-from real_agents.station import Station
-from real_agents.stub.script import Answer
-from scrubjay.cli.client import Client
 from scrubjay.server.guard import LOCAL
 from scrubjay.tape.record import Json
-
-pytestmark = pytest.mark.agents
+from tests.real_agents.pod import AgentPod
+from tests.real_agents.station import Station
+from tests.real_agents.stub.script import Answer
 
 # What runs commands, opens pickers and leaves the agent where it is typed by itself, and more than fits into a line;
 # and how it reads then.
@@ -32,7 +27,7 @@ def test_messages_come_to_the_model_once_and_in_order_and_do_nothing_else(statio
 
     for number, text in enumerate(_TEXTS, 1):
         station.stub.plan(Answer(f"Noted as number {number}.", over_s=1))
-        _client(station).post(f"/api/v1/pods/{pod.id}/messages", {"text": text})
+        station.client.post(f"/api/v1/pods/{pod.id}/messages", {"text": text})
         pod.wait_for_turn(f"inbox#{number}]")
         pod.wait_until_it_shows(f"number {number}.")
         pod.wait_until("idle")
@@ -49,14 +44,17 @@ def test_messages_come_to_the_model_once_and_in_order_and_do_nothing_else(statio
 
 
 def test_messages_that_come_while_the_agent_works_wait_until_it_is_done(station: Station) -> None:
-    station.stub.plan(Answer("This takes a while. " * 10, over_s=4), Answer("First."), Answer("Second."))
+    held = threading.Event()
+    station.stub.plan(Answer("This takes a while. " * 10, held=held), Answer("First."), Answer("Second."))
     pod = station.run()
     pod.wait_until("idle")
     pod.say("do something long")
     pod.wait_until("executing")
 
     for text in ("the first", "the second"):
-        _client(station).post(f"/api/v1/pods/{pod.id}/messages", {"text": text})
+        station.client.post(f"/api/v1/pods/{pod.id}/messages", {"text": text})
+    assert _states(station, pod) == ["queued", "queued"]
+    held.set()
     pod.wait_for_turn("inbox#2]")
 
     _await_delivered(station, pod, 2)
@@ -64,18 +62,13 @@ def test_messages_that_come_while_the_agent_works_wait_until_it_is_done(station:
     assert turns == [[], ["inbox#1]"], ["inbox#1]", "inbox#2]"]]
 
 
-def _client(station: Station) -> Client:
-    return Client(None, None, Path(station.environ["SCRUBJAY_DATA"]) / "server.sock")
-
-
 def _await_delivered(station: Station, pod: AgentPod, count: int) -> None:
-    def states() -> list[str]:
-        inbox = cast(Json, _client(station).get(f"/api/v1/pods/{pod.id}/inbox", all="true"))
-        return [str(each["state"]) for each in cast("list[Json]", inbox["messages"])]
+    pod.wait_for(lambda: _states(station, pod) == ["delivered"] * count, f"{count} messages were delivered")
 
-    pod.wait_for(lambda: states() == ["delivered"] * count, f"{count} messages were delivered")
-    typed = [line for line in (station.home.parent / "up.log").read_text().splitlines() if '"message.' in line]
-    print(*typed, sep="\n")
+
+def _states(station: Station, pod: AgentPod) -> list[str]:
+    inbox = cast(Json, station.client.get(f"/api/v1/pods/{pod.id}/inbox", all="true"))
+    return [str(each["state"]) for each in cast("list[Json]", inbox["messages"])]
 
 
 def _said(station: Station, last: str) -> list[str]:

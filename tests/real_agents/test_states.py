@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from real_agents.station import Station
-from real_agents.stub.script import Answer, Failure, Question
+from tests.real_agents.agents import AGENTS
+from tests.real_agents.station import Station
+from tests.real_agents.stub.script import Answer, Failure, Question
 
-pytestmark = pytest.mark.agents
-
-_LONG = "This goes on for a while, and nobody needs to read it. " * 20
+_ASKING = [agent for agent in AGENTS if agent.choose]
+_LONG = " ".join(f"Step {number} is long, and nobody needs to read it." for number in range(1, 21))
 
 
 def test_an_agent_without_a_prompt_is_idle_and_takes_one_later(station: Station) -> None:
-    station.stub.plan(Answer("Good day.", over_s=2))
+    station.stub.plan(Answer("Good day."))
 
     pod = station.run()
     pod.wait_until("idle")
@@ -37,30 +39,28 @@ def test_an_error_is_seen_and_the_agent_goes_on_after_it(station: Station) -> No
     pod.wait_until("idle")
 
 
+@pytest.mark.parametrize("agent", _ASKING, indirect=True, ids=lambda agent: agent.name)
 def test_a_question_to_the_person_is_seen(station: Station) -> None:
-    if not station.agent.choose:
-        pytest.skip(f"{station.agent.name} has no tool for questions")
     station.stub.plan(
-        Answer("One thing first.", call=Question("Which colour shall it be?", ("Red", "Blue"))), Answer("Noted.")
+        Answer("One thing first.", call=Question("Which color shall it be?", ("Red", "Blue"))), Answer("Noted.")
     )
 
     pod = station.run(prompt="ask me something")
     pod.wait_for_turn("ask me something")
     pod.wait_until("waiting", "person:question")
-    assert "Which colour" in pod.screen()
+    pod.wait_until_it_shows("Which color")
 
-    pod.press(*station.agent.choose)
-    pod.wait_until_it_shows("Noted.")
+    pod.answer(station.agent.choose, lambda: pod.shows("Noted."), "the answer is taken")
     pod.wait_until("idle")
 
 
 def test_an_interrupted_turn_is_over(station: Station) -> None:
-    station.stub.plan(Answer(_LONG, over_s=30))
+    station.stub.plan(Answer(_LONG, held=threading.Event()))
 
     pod = station.run(prompt="write something long")
     turn = pod.wait_for_turn("write something long")
     pod.wait_until("executing")
     pod.wait_until_it_shows("nobody needs")
-    pod.press_until(station.agent.interrupt, lambda: turn.abandoned, "the turn ends")
+    pod.interrupt()
 
-    pod.wait_until("idle")
+    assert not turn.answered

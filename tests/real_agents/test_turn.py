@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from real_agents.station import Station
-from real_agents.stub.script import Answer, Shell
+import threading
+
+from tests.real_agents.station import Station
+from tests.real_agents.stub.script import Answer, Shell
 
 _TEXT = "I am looking at the project and think about it word by word. " * 2
 
 
 def test_a_turn_is_seen_as_it_happens(station: Station) -> None:
     prompt, ran = "please run the command", station.project / "ran"
-    station.stub.plan(Answer(_TEXT, over_s=4, thinking="Let me see.", call=Shell("touch ran")), Answer("That was all."))
+    held = threading.Event()
+    looks = Answer(_TEXT, held=held, thinking="Let me see.", call=Shell("touch ran"))
+    station.stub.plan(looks, Answer("That was all."))
 
     pod = station.run(prompt=prompt)
     assert pod.look()["state"] == "running"
@@ -18,6 +22,7 @@ def test_a_turn_is_seen_as_it_happens(station: Station) -> None:
     turn = pod.wait_for_turn(prompt)
     pod.wait_until("executing")
     assert not turn.answered
+    held.set()
 
     pod.wait_until("waiting", "person:permission")
     assert turn.answered

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from real_agents.agents.agent import Agent
-from real_agents.agents.aider import AIDER
-from real_agents.agents.claude import CLAUDE
-from real_agents.agents.codex import CODEX
-from real_agents.agents.gemini import GEMINI
-from real_agents.agents.opencode import OPENCODE
+from tests.real_agents.agents.agent import Agent
+from tests.real_agents.agents.aider import AIDER
+from tests.real_agents.agents.claude import CLAUDE
+from tests.real_agents.agents.codex import CODEX
+from tests.real_agents.agents.copilot import COPILOT
+from tests.real_agents.agents.gemini import GEMINI
+from tests.real_agents.agents.opencode import OPENCODE
+from tests.real_agents.agents.qwen import QWEN
 
-AGENTS: tuple[Agent, ...] = (CLAUDE, CODEX, GEMINI, OPENCODE, AIDER)
+AGENTS: tuple[Agent, ...] = (CLAUDE, CODEX, GEMINI, OPENCODE, AIDER, QWEN, COPILOT)

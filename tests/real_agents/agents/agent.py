@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-INSTALLED = Path(__file__).parents[3] / ".agents"
+from tests.support.paths import ROOT
+
+INSTALLED = ROOT / ".agents"
 KEY = "sk-test"  # made up; the stub asks for none
 
 
@@ -33,12 +35,16 @@ class Agent:
 
     name: str  #: as ``scrubjay run --agent`` takes it
     settle: Callable[[Place], dict[str, str]]  #: write its configuration; the variables it needs besides
+    asks: str  #: what its dialog shows that asks whether a command may run
     bin: str = "node_modules/.bin"  #: where its command is, in its folder
     approve: tuple[str, ...] = ("enter",)  #: keys that let a command run
-    choose: tuple[str, ...] = ("enter",)  #: keys that take the first answer to a question; none if it cannot ask
+    choose: tuple[str, ...] = (
+        "enter",
+    )  #: keys that take the first answer to a question; none if the stub cannot make it ask
     interrupt: tuple[str, ...] = ("esc",)  #: keys that end its turn
     leave: tuple[str, ...] = ("ctrl-c", "ctrl-c")  #: keys that end it
     has_tools: bool = True  #: without, every request is a turn
+    required: bool = True  #: where it is not installed, its tests fail; those of others do not run
 
     @property
     def folder(self) -> Path:

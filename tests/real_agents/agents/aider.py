@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from real_agents.agents.agent import KEY, Agent, Place
+from tests.real_agents.agents.agent import KEY, Agent, Place
 
 
 def _settle(place: Place) -> dict[str, str]:
@@ -20,4 +20,13 @@ def _settle(place: Place) -> dict[str, str]:
     }
 
 
-AIDER = Agent("aider", _settle, bin="venv/bin", choose=(), interrupt=("ctrl-c",), leave=("ctrl-d",), has_tools=False)
+AIDER = Agent(
+    "aider",
+    _settle,
+    asks="Run shell command?",
+    bin="venv/bin",
+    choose=(),
+    interrupt=("ctrl-c",),
+    leave=("ctrl-d",),
+    has_tools=False,
+)

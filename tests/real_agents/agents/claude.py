@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from real_agents.agents.agent import KEY, Agent, Place
+from tests.real_agents.agents.agent import KEY, Agent, Place
 
 
 def _settle(place: Place) -> dict[str, str]:
@@ -28,4 +28,4 @@ def _settle(place: Place) -> dict[str, str]:
     }
 
 
-CLAUDE = Agent("claude", _settle)
+CLAUDE = Agent("claude", _settle, asks="Do you want to proceed?")

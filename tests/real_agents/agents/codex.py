@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from real_agents.agents.agent import KEY, Agent, Place
+from tests.real_agents.agents.agent import KEY, Agent, Place
 
 _CONFIGURATION = """\
 model = "gpt-5-codex"
@@ -33,4 +33,4 @@ def _settle(place: Place) -> dict[str, str]:
     return {"OPENAI_API_KEY": KEY, "CODEX_HOME": str(place.home / ".codex")}
 
 
-CODEX = Agent("codex", _settle, approve=("y",))
+CODEX = Agent("codex", _settle, asks="Would you like to run the following command?", leave=("ctrl-c",))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
-from real_agents.agents.agent import KEY, Agent, Place
+from tests.real_agents.agents.agent import KEY, Agent, Place
+from tests.support.paths import DOCS
 
-_PAGE = Path(__file__).parents[3] / "docs" / "agents.md"
+_PAGE = DOCS / "agents.md"
 
 
 def _settle(place: Place) -> dict[str, str]:
@@ -31,4 +31,4 @@ def _shown(beginning: str) -> str:
     return next(example for example in examples if example.startswith(beginning))
 
 
-GEMINI = Agent("gemini", _settle)
+GEMINI = Agent("gemini", _settle, asks="Allow execution")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from real_agents.agents.agent import KEY, Agent, Place
+from tests.real_agents.agents.agent import KEY, Agent, Place
 
 
 def _settle(place: Place) -> dict[str, str]:
@@ -35,4 +35,4 @@ def _settle(place: Place) -> dict[str, str]:
     }
 
 
-OPENCODE = Agent("opencode", _settle, interrupt=("esc", "esc"), leave=("ctrl-c",))
+OPENCODE = Agent("opencode", _settle, asks="Permission required", interrupt=("esc", "esc"), leave=("ctrl-c",))

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from real_agents.stub.dialect import Body, Event, Reply, part, server_sent, spoken
-from real_agents.stub.tools import Schemas
+from tests.real_agents.stub.dialect import Body, Event, Reply, part, server_sent, spoken
+from tests.real_agents.stub.tools import Schemas
 
 _USAGE = {"input_tokens": 1200, "output_tokens": 50, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 _ERRORS = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}

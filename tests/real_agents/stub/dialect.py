@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from real_agents.stub.tools import Schemas, ToolUse
+from tests.real_agents.stub.tools import Schemas, ToolUse
 
 Body = dict[str, Any]
 

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from real_agents.stub.dialect import Body, Event, Reply, part, server_sent, spoken
-from real_agents.stub.tools import Schemas
+from tests.real_agents.stub.dialect import Body, Event, Reply, part, server_sent, spoken
+from tests.real_agents.stub.tools import Schemas
 
 _USAGE = {"promptTokenCount": 1200, "candidatesTokenCount": 50, "totalTokenCount": 1250}
 _ERRORS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from real_agents.stub.dialect import Body
+from tests.real_agents.stub.dialect import Body
 
 _ERRORS = {
     400: ("invalid_request_error", "invalid_request"),

@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from real_agents.stub.dialect import Body, Event, Reply, part, server_sent, spoken
-from real_agents.stub.openai import refusal
-from real_agents.stub.tools import Schemas
+from tests.real_agents.stub.dialect import Body, Event, Reply, part, server_sent, spoken
+from tests.real_agents.stub.openai import refusal
+from tests.real_agents.stub.tools import Schemas
 
 _USAGE: Body = {
     "input_tokens": 1200,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -41,6 +42,7 @@ class Answer:
     thinking: str = ""
     call: Shell | Question | Call | None = None
     silent_s: float = 0.0  #: before the first byte
+    held: threading.Event | None = None  #: the second half is sent when this is set
     cut: bool = False  #: the connection breaks in the middle
 
 

@@ -18,14 +18,14 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from chaos.machine import eventually
-from real_agents.stub.anthropic import Anthropic
-from real_agents.stub.chat import Chat
-from real_agents.stub.dialect import Body, Dialect, Event, Reply
-from real_agents.stub.gemini import Gemini
-from real_agents.stub.responses import Responses
-from real_agents.stub.script import Answer, Failure, Shell, Step
-from real_agents.stub.tools import filler, takes_turns, translate
+from tests.real_agents.stub.anthropic import Anthropic
+from tests.real_agents.stub.chat import Chat
+from tests.real_agents.stub.dialect import Body, Dialect, Event, Reply
+from tests.real_agents.stub.gemini import Gemini
+from tests.real_agents.stub.responses import Responses
+from tests.real_agents.stub.script import Answer, Failure, Shell, Step
+from tests.real_agents.stub.tools import filler, takes_turns, translate
+from tests.support.conditions import DEADLINE_S, eventually
 
 _DIALECTS: dict[str, Dialect] = {
     "/messages": Anthropic(),
@@ -42,6 +42,7 @@ _FACTS: dict[str, Body] = {
 }
 _UNPLANNED = Answer("Nothing more was planned.")
 _ASIDE = Answer("A small matter")  # a title, a summary, a suggestion
+_LOOK_EVERY_S = 0.01
 
 
 @dataclass
@@ -53,7 +54,6 @@ class Request:
     body: Body
     is_turn: bool  #: whether it took a step of the script
     answered: bool = False  #: everything was sent
-    abandoned: bool = False  #: the agent closed the connection before
 
     @property
     def conversation(self) -> list[str]:
@@ -82,14 +82,14 @@ class Stub:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        eventually(lambda: self._server.started, "the stub model listens", within_s=10)
+        eventually(lambda: self._server.started, "the stub model listens")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._server.should_exit = self._server.force_exit = True
-        self._thread.join(10)
+        self._thread.join(DEADLINE_S)
         self._socket.close()
 
     def plan(self, *steps: Step) -> None:
@@ -129,6 +129,7 @@ class Stub:
         answer = dialect.answer(body, _reply(dialect, body, step))
         if isinstance(answer, dict):
             await asyncio.sleep(step.silent_s + step.over_s)
+            await _let_go(step)
             request.answered = True
             return JSONResponse(answer)
         return StreamingResponse(_send(request, answer, step), media_type="text/event-stream")
@@ -150,16 +151,22 @@ def _reply(dialect: Dialect, body: Body, answer: Answer) -> Reply:
 
 async def _send(request: Request, answer: Iterator[Event], step: Answer) -> AsyncGenerator[str]:
     events = list(answer)
-    try:
-        await asyncio.sleep(step.silent_s)
-        for event in events[: len(events) // 2] if step.cut else events:
-            await asyncio.sleep(event.pause_s)
-            yield event.data
-        request.answered = True
-    finally:
-        request.abandoned = not request.answered
+    await asyncio.sleep(step.silent_s)
+    half = len(events) // 2
+    for number, event in enumerate(events[:half] if step.cut else events):
+        if number == half:
+            await _let_go(step)
+        await asyncio.sleep(event.pause_s)
+        yield event.data
+    request.answered = True
     if step.cut:
         raise ConnectionAbortedError("as the script has it")
+
+
+async def _let_go(step: Answer) -> None:
+    """Wait until the test lets the answer go on."""
+    while step.held is not None and not step.held.is_set():
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 def _texts(value: Any) -> Iterator[str]:

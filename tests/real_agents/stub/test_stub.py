@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Generator
 from typing import Any
 
 import httpx
 import pytest
 
-from real_agents.stub.script import Answer, Failure, Shell
-from real_agents.stub.server import Stub
+from tests.real_agents.stub.script import Answer, Failure, Shell
+from tests.real_agents.stub.server import Stub
 
 _SHELL = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 _ASKS: dict[str, dict[str, Any]] = {
@@ -82,6 +83,23 @@ def test_a_cut_stream_breaks_in_the_middle(stub: Stub, path: str) -> None:
 
     with pytest.raises(httpx.RemoteProtocolError):
         httpx.post(stub.url + path, json=_ASKS[path])
+
+
+@pytest.mark.parametrize("path", _ASKS)
+def test_a_held_answer_goes_on_when_the_test_says_so(stub: Stub, path: str) -> None:
+    held = threading.Event()
+    stub.plan(Answer("one two three four five six", held=held))
+    said = ""
+
+    with httpx.stream("POST", stub.url + path, json=_ASKS[path]) as answer:
+        for line in answer.iter_lines():
+            said += line
+            if "two" in line and not held.is_set():
+                assert not stub.turns[0].answered
+                held.set()
+
+    assert "six" in said
+    assert stub.turns[0].answered
 
 
 def test_a_stub_ends_while_it_is_silent() -> None:

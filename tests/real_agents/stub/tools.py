@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from real_agents.stub.script import Call, Question, Shell
+from tests.real_agents.stub.script import Call, Question, Shell
 
 Schemas = Mapping[str, dict[str, Any]]  # of the arguments, by the tool's name
 
@@ -20,6 +20,7 @@ _QUESTIONS: dict[str, dict[str, Any]] = {  # the tool's name, and what its quest
     "request_user_input": {"id": "answer"},
     "question": {"multiple": False},
     "ask_user": {"type": "choice"},
+    "ask_user_question": {"multiSelect": False},
 }
 
 
