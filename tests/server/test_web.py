@@ -20,6 +20,7 @@ from scrubjay.errors import BadSetting, ScrubjayError
 from scrubjay.server.listeners import CALLER, Caller, Listeners
 from scrubjay.server.web import Tls, serving
 from tests.server.frames import RawSocket
+from tests.support.conditions import until_asked
 from tests.support.guarded_server import ask
 
 pytestmark = pytest.mark.anyio
@@ -30,9 +31,22 @@ async def _who(request: Request) -> Response:
     return PlainTextResponse(f"{request.scope['scheme']} {caller.kind} {caller.address}")
 
 
-async def _slow(_: Request) -> Response:
-    await asyncio.sleep(0.3)  # so that it is under way when the server is asked to end
+async def _slow(request: Request) -> Response:
+    """Answer once the server has begun to end."""
+    port = request.url.port
+    assert port is not None
+    request.app.state.under_way.set()
+    await until_asked(lambda: _refuses(port), "the server listens no more")
     return PlainTextResponse("done")
+
+
+async def _refuses(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionError:
+        return True
+    writer.close()
+    return False
 
 
 async def _stay(websocket: WebSocket) -> None:
@@ -94,17 +108,17 @@ async def test_on_the_way_out_requests_end_websockets_are_closed_and_the_sockets
     async with _served(tmp_path) as listeners:
         port = listeners.port
         opened = await RawSocket.open(port, "/stay")
+        _APP.state.under_way = asyncio.Event()
         slow = asyncio.create_task(
-            ask(await asyncio.open_connection("127.0.0.1", port), "GET", "/slow", [("Host", "x")])
+            ask(await asyncio.open_connection("127.0.0.1", port), "GET", "/slow", [("Host", f"x:{port}")])
         )
-        await ask(await asyncio.open_connection("127.0.0.1", port), "GET", "/who", [("Host", "x")])
+        await _APP.state.under_way.wait()
 
     assert (await slow).body == b"done"
     assert await opened.closed() == 1012
     await opened.hang_up()
     assert not (tmp_path / "server.sock").exists()
-    with pytest.raises(ConnectionError):
-        await asyncio.open_connection("127.0.0.1", port)
+    assert await _refuses(port)
 
 
 async def test_an_application_that_does_not_start_is_not_served(tmp_path: Path) -> None:
