@@ -78,7 +78,7 @@ class _Desk:
     """The terminals of one worker."""
 
     def __init__(self, fault: str) -> None:
-        from scrubjay.screen import ghostty  # native code: nobody else may load it
+        from scrubjay.screen import ghostty  # native code: no other process may load it
 
         self._engine = ghostty
         self._screens: dict[int, _Screen] = {}
