@@ -41,8 +41,13 @@ class InProcessUp:
         """Start a program, as the command line does; returns when the fleet knows it."""
         request = StartRequest(argv=argv, cwd=cwd, cols=size[0], rows=size[1], name=parse_pod_name(name))
         pod = await asyncio.to_thread(start_pod, self.home, request, self.settings, os.environ)
-        await until(lambda: self.is_running(pod), f"{name} is in the fleet")
+        await until(lambda: self.is_running(pod) or self.has_ended(pod), f"{name} is in the fleet")
         return pod
+
+    def has_ended(self, pod: Pod) -> bool:
+        """Whether the fleet knows how it ended."""
+        known = self.server.tower.pods.get(pod.id)
+        return known is not None and known.report.complete
 
     def is_running(self, pod: Pod) -> bool:
         """Whether the fleet has it running."""

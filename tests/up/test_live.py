@@ -233,8 +233,8 @@ async def test_s20_every_accepted_input_is_on_the_tape_with_who_typed_it_and_the
 
 
 async def test_a_viewer_of_a_pod_that_has_ended_sees_its_last_screen(up: InProcessUp) -> None:
-    pod = await up.start("bash", "-c", "echo last words; sleep 0.3; exit 7", name="over")
-    await until(lambda: not up.is_running(pod), "it ended")
+    pod = await up.start("bash", "-c", "echo last words; exit 7", name="over")
+    await until(lambda: up.has_ended(pod), "it ended")
 
     async with up.look(_live(pod)) as viewer:
         await viewer.until(lambda: viewer.keyframes)
