@@ -28,6 +28,8 @@ def _command(name: str, package: str | None = None) -> Tool:
 
 def _mounts() -> bool:
     """Whether a file system can be mounted here; the mount goes away with the process that made it."""
+    if shutil.which("unshare") is None:
+        return False
     words = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
     return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
