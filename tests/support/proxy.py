@@ -22,7 +22,7 @@ from tests.support.processes import sockets_of
 
 _READ_BYTES = 64 << 10
 _LINGER_NONE = struct.pack("ii", 1, 0)  # closing is a reset, as when a machine in between forgets a connection
-_ESTABLISHED = "01"
+_ESTABLISHED, _CLOSE_WAIT = "01", "08"
 
 LinkState = Literal["up", "down", "silent"]
 
@@ -260,10 +260,21 @@ def connections_at(pid: int, port: int) -> int:
     return _count(pid, lambda local, _remote: local == port)
 
 
+def has_unclosed(port: int) -> bool:
+    """Whether there is a connection to a port of this machine that its server has not closed, or not even accepted."""
+    return any(row[3] in (_ESTABLISHED, _CLOSE_WAIT) and _port_of(row[1]) == port for row in _connections())
+
+
 def _count(pid: int, wanted: Callable[[int, int], bool]) -> int:
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     mine = sockets_of(pid)
-    return sum(row[3] == _ESTABLISHED and row[9] in mine and wanted(_port_of(row[1]), _port_of(row[2])) for row in rows)
+    return sum(
+        row[3] == _ESTABLISHED and row[9] in mine and wanted(_port_of(row[1]), _port_of(row[2]))
+        for row in _connections()
+    )
+
+
+def _connections() -> list[list[str]]:
+    return [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
 
 
 def _port_of(address: str) -> int:
