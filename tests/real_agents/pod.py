@@ -21,6 +21,7 @@ _Value = TypeVar("_Value")
 WITHIN_S = 180.0  # opencode takes 25 s to its first request on a busy machine, and more beside another agent
 _LOOK_EVERY_S = 0.1
 _AGAIN_S = 2.0  # after which a person presses a key again that nothing came of
+_STUCK_S = 20.0  # after which it is taken to wait for a key, whatever it shows
 _BETWEEN_KEYS_S = 0.2  # as a person's: Esc and Esc at once are another key
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
@@ -141,9 +142,21 @@ class AgentPod:
         return self._press_on_prompt(self.station.agent.leave, self._ended, "it ends")
 
     def _press_on_prompt(self, keys: tuple[str, ...], condition: Callable[[], _Value | None], what: str) -> _Value:
-        """Press keys at its prompt, and again only while that stands there as it did."""
-        before = self._settled()
-        return self.press_until(keys, condition, what, again=lambda: self._letters() == before)
+        """Press keys at its prompt, and again only while that stands there as it did, or if nothing moves for long.
+
+        Copilot CLI says that its turn is over before it has drawn the end of its answer, and drops keys until then.
+        """
+        seen = before = self._settled()
+        since = time.monotonic()
+
+        def are_lost() -> bool:
+            nonlocal seen, since
+            letters = self._letters()
+            if letters != seen:
+                seen, since = letters, time.monotonic()
+            return letters == before or time.monotonic() - since > _STUCK_S
+
+        return self.press_until(keys, condition, what, again=are_lost)
 
     def _surely(self, activity: str, waiting_for: str | None = None) -> dict[str, Any] | None:
         pod = self.look()
