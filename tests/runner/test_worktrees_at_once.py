@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -120,6 +121,26 @@ def test_pods_come_and_go_at_once(checkouts: Checkouts) -> None:
     assert checkouts.known_worktrees(project) == {str(stays.path)}
     assert checkouts.head(stays.path) == commit
     assert checkouts.leftovers() == []
+
+
+def test_a_worktree_that_another_git_is_adding_is_not_in_the_way(checkouts: Checkouts) -> None:
+    project, failed = checkouts.make(), checkouts.folder / "failed"
+    checkouts.git("worktree", "add", "--quiet", "../other", cwd=project)
+    commondir = project / ".git/worktrees/other/commondir"
+    whole = commondir.read_bytes()
+    commondir.write_bytes(b"")  # as git leaves it for a moment
+    real, wrapped = shutil.which("git"), checkouts.folder / "bin/git"
+    wrapped.parent.mkdir()
+    wrapped.write_text(f'#!/bin/sh\n{real} "$@" || {{ status=$?; touch {failed}; exit $status; }}\n')
+    wrapped.chmod(0o755)
+    checkouts.environ["PATH"] = f"{wrapped.parent}{os.pathsep}{checkouts.environ['PATH']}"
+
+    with ThreadPoolExecutor() as threads:
+        making = threads.submit(checkouts.reopen().create, PodName("ada"), repository=str(project), branch=None)
+        eventually(failed.exists, "git has come upon it")
+        commondir.write_bytes(whole)
+
+    assert making.result().branch == "scrubjay/ada"
 
 
 @pytest.mark.parametrize("kind", ["new branch", "old branch", "clone"])

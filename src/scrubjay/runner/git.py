@@ -34,6 +34,8 @@ NETWORK_S = 3600.0
 _GENTLE = 15  # of 19: work that nobody waits for
 _END_S = 2.0  # git removes its lock files when it is asked to end
 _POLL_S = 0.1
+_HALF_WRITTEN_S = 2.0  # for another git to write what it has begun; one that was killed in between never does
+_AGAIN_S = 0.05
 _PROGRESS_EVERY_S = 0.25
 _STDERR_MAX_BYTES = 64 << 10
 _WHY_MAX = 300  # characters of it in a message
@@ -69,6 +71,7 @@ _CONTROL = re.compile(
 )
 _PROGRESS = re.compile(r"(?:remote: )?[A-Z][A-Za-z ]+: +(?:[0-9]+% )?\(?[0-9]+")
 _WHY = re.compile(r"^(?:fatal|error|ssh|remote: error|remote: fatal): *(.+)$|^(.*Permission denied.*)$", re.MULTILINE)
+_HALF_WRITTEN = re.compile(r"worktrees/[^ ]+/(?:commondir|gitdir|HEAD)")  # a worktree that another git is adding
 _HINTS = (
     (r"Host key verification failed", "connect to that host once with ssh, to accept its key"),
     (r"Permission denied \(|could not read (?:Username|Password)|Authentication failed|terminal prompts disabled",
@@ -130,37 +133,25 @@ class Git:
 
         ``settings`` are ``name=value`` for this run alone. ``gently`` leaves the processor to whoever wants it.
         ``hold`` are locks that stay held for as long as git runs, even if we do not. An exception of ``progress``
-        ends git, as ``stop`` does. Output beyond ``limit_bytes`` is not waited for.
+        ends git, as ``stop`` does. Output beyond ``limit_bytes`` is not waited for. If git fails because another git is
+        just adding a worktree, it is run again.
         """
-        if self.stopped:
-            raise _stopped(words[0])
         place = () if git_dir is None else (f"--git-dir={git_dir}",)
         settings = tuple(word for setting in (*_OVERRIDES, *settings) for word in ("-c", setting))
         environ = self._environ if index is None else self._environ | {"GIT_INDEX_FILE": str(index)}
-        with _readable(stdin) as asked:
-            try:
-                process = subprocess.Popen(
-                    [self._program(), *place, "--no-pager", "--literal-pathspecs", *settings, *words],
-                    cwd=cwd,
-                    env=environ,
-                    stdin=asked,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    pass_fds=hold,
-                    # No terminal to ask at, and a group of its own to end.
-                    start_new_session=True,
-                )
-            except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
-                why = f"{printable(os.fsencode(error.filename))}: {error.strerror}"
-                raise GitFailed(words[0], why, status=None, stderr="") from error
-        if gently:
-            with suppress(OSError):  # it has ended, or may not be made less important
-                os.setpriority(os.PRIO_PROCESS, process.pid, _GENTLE)
-        with process:
-            try:
-                ended = _attend(process, words[0], timeout_s, progress, limit_bytes, self._stopping)
-            finally:
-                _end(process)
+        again_until = time.monotonic() + _HALF_WRITTEN_S
+        while True:
+            if self.stopped:
+                raise _stopped(words[0])
+            command = [self._program(), *place, "--no-pager", "--literal-pathspecs", *settings, *words]
+            with _start(command, words[0], cwd=cwd, environ=environ, stdin=stdin, hold=hold, gently=gently) as process:
+                try:
+                    ended = _attend(process, words[0], timeout_s, progress, limit_bytes, self._stopping)
+                finally:
+                    _end(process)
+            if ended.status == 0 or not _HALF_WRITTEN.search(ended.stderr) or time.monotonic() > again_until:
+                break
+            self._stopping.wait(_AGAIN_S)
         if check and ended.status != 0:
             raise failure(words[0], ended)
         return ended
@@ -171,6 +162,38 @@ class Git:
             raise GitMissing
         # Absolute, so that a folder named in PATH as "." is not the repository's.
         return os.path.abspath(found)
+
+
+def _start(
+    words: list[str],
+    name: str,
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    stdin: bytes,
+    hold: tuple[int, ...],
+    gently: bool,
+) -> subprocess.Popen[bytes]:
+    with _readable(stdin) as asked:
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=environ,
+                stdin=asked,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=hold,
+                # No terminal to ask at, and a group of its own to end.
+                start_new_session=True,
+            )
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            why = f"{printable(os.fsencode(error.filename))}: {error.strerror}"
+            raise GitFailed(name, why, status=None, stderr="") from error
+    if gently:
+        with suppress(OSError):  # it has ended, or may not be made less important
+            os.setpriority(os.PRIO_PROCESS, process.pid, _GENTLE)
+    return process
 
 
 @contextmanager

@@ -69,8 +69,6 @@ _LOCK_S = 60.0
 _POLL_S = 0.02
 _HELD = "a pod of Scrubjay works here"
 _CHECKED_OUT = re.compile(r"already (?:checked out|used by worktree) at '(.*)'")
-_HALF_WRITTEN = re.compile(r"worktrees/[^ ]+/(?:commondir|gitdir|HEAD)")  # by another git at this moment
-_ADD_ATTEMPTS = 5
 _DELETE_ATTEMPTS = 3
 
 
@@ -337,22 +335,18 @@ class Worktrees:
 
     def _add(self, repository: Repository, *words: str, branch: BranchName, lock: int) -> None:
         git_dir = repository.git_dir if repository.folder == repository.git_dir else None
-        for attempt in range(1, _ADD_ATTEMPTS + 1):
-            with self._repositories.changing(repository) as others:
-                added = self._git.run(
-                    *("worktree", "add", "--no-checkout", "--lock", "--reason", _HELD, *words),
-                    cwd=repository.folder,
-                    git_dir=git_dir,
-                    hold=(lock, others),
-                    check=False,
-                )
-            if added.status == 0:
-                return
-            if (there := _CHECKED_OUT.search(added.stderr)) is not None:
-                raise BranchInUse(branch, there[1])
-            if attempt == _ADD_ATTEMPTS or not _HALF_WRITTEN.search(added.stderr):
-                raise failure("worktree add", added)
-            time.sleep(_POLL_S * attempt)
+        with self._repositories.changing(repository) as others:
+            added = self._git.run(
+                *("worktree", "add", "--no-checkout", "--lock", "--reason", _HELD, *words),
+                cwd=repository.folder,
+                git_dir=git_dir,
+                hold=(lock, others),
+                check=False,
+            )
+        if (there := _CHECKED_OUT.search(added.stderr)) is not None:
+            raise BranchInUse(branch, there[1])
+        if added.status != 0:
+            raise failure("worktree add", added)
 
     # Taking one away.
 
