@@ -113,14 +113,13 @@ async def test_a_new_token_does_not_make_anybody_a_runner_that_has_one(server: R
     ],
 )
 async def test_what_cannot_be_sent_to_a_runner_is_refused_and_its_link_stays(server: RealServer, wanted: Json) -> None:
-    operator = await server.guarded_server.bearer()
+    operator, runner = await server.guarded_server.bearer(), new_runner_id()
 
     async def start(wanted: Json) -> Answer:
-        return await server.guarded_server.ask(
-            "POST", "/api/v1/pods", operator, _JSON, body=json.dumps(wanted).encode()
-        )
+        body = json.dumps(wanted | {"runner": runner}).encode()  # a runner of another test may not be gone yet
+        return await server.guarded_server.ask("POST", "/api/v1/pods", operator, _JSON, body=body)
 
-    async with _join(server, await server.guarded_server.token("runner"), new_runner_id()) as (connection, _):
+    async with _join(server, await server.guarded_server.token("runner"), runner) as (connection, _):
         refused = await start(wanted)
         assert (refused.status, refused.code) in ((400, "bad_input"), (400, "bad_request"))
 
@@ -181,14 +180,14 @@ async def test_a_runner_that_takes_nothing_of_what_must_be_said_is_hung_up_on(se
 
 
 async def test_a_start_that_was_done_is_answered_though_its_runner_is_away(server: RealServer) -> None:
-    operator, pod = await server.guarded_server.bearer(), report_of()
+    operator, runner, pod = await server.guarded_server.bearer(), new_runner_id(), report_of()
     key = ("Idempotency-Key", "away")
 
     async def start() -> Answer:
-        body = json.dumps({"command": ["cat"]}).encode()
+        body = json.dumps({"command": ["cat"], "runner": runner}).encode()
         return await server.guarded_server.ask("POST", "/api/v1/pods", operator, key, _JSON, body=body)
 
-    async with _join(server, await server.guarded_server.token("runner"), new_runner_id()) as (connection, _):
+    async with _join(server, await server.guarded_server.token("runner"), runner) as (connection, _):
         asking = asyncio.create_task(start())
         ask = await _asked(connection)
         result: Json = {"id": pod.id, "name": pod.name, "session": pod.session}
@@ -196,7 +195,7 @@ async def test_a_start_that_was_done_is_answered_though_its_runner_is_away(serve
         await connection.send(encode(RunnerAnswer(re=ask.id, result=result)))
         first = await asking
     tower = server.app.state.tower
-    await until(lambda: not tower.peers, "the runner is gone")
+    await until(lambda: runner not in tower.peers, "the runner is gone")
 
     again = await start()
 
