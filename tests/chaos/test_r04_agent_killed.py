@@ -89,6 +89,20 @@ def test_r4_a_left_child_that_ignores_term_is_killed(fleet: Fleet) -> None:
     assert "KILL" in [event["signal"] for event in member.events("process.ended")]
 
 
+def test_r4_stop_does_not_wait_for_a_child_of_another(fleet: Fleet, promised: Callable[[float], float]) -> None:
+    script = "setsid sh -c 'sleep 1000 & trap \"wait; exit\" TERM; echo ready; wait' & wait"
+    member = fleet.start("m", "sh", "-c", script)
+    eventually(lambda: b"ready" in member.output(), "what it left waits for its child")
+
+    fleet.cli("stop", "m", "--grace", "0")
+
+    assert len(member.events("process.left")) == 2
+    (last,) = member.records(Kind.SEAL)
+    (left,) = member.records(Kind.EXIT)
+    assert last.at - left.at < promised(2) * 1_000_000, "it was not waited for until it would have been killed"
+    _assert_closed(fleet, member)
+
+
 def test_r4_stop_kills_an_agent_that_ignores_term_after_the_grace(fleet: Fleet) -> None:
     member = fleet.start("m", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done")
     eventually(lambda: b"ready" in member.output(), "the agent ignores TERM")

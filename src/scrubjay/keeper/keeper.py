@@ -37,6 +37,7 @@ ECHO_US = 5000  # within which a terminal echoes
 ECHO_MS = 1  # in which it nearly always has, and a person may be served alone
 STOP_GRACE_S = 5.0
 LEFTOVER_GRACE_S = 2.0  # between TERM and KILL for what the agent left running
+LEFTOVER_LOOK_S = 0.1  # so often to see whether it is gone
 AWAY_S = 0.2  # after which to see whether a terminal that a shell has taken is ours again
 ASKED_US, ASKED_BYTES = 1_000_000, 8192  # how long ago an agent may have asked for what is answered now
 SEAL_AFTER_QUIET_S = 2.0
@@ -177,7 +178,7 @@ class Keeper:
         due_us = self._due_us()
         if due_us <= 0:
             self._let_time_pass()
-            due_us = max(0, self._due_us())
+            due_us = 0 if self._over else max(0, self._due_us())
         return -(-due_us // 1000)
 
     def _due_us(self) -> int:
@@ -290,11 +291,13 @@ class Keeper:
 
     def _end_leftovers(self) -> None:
         if self._leftovers.ask_to_end():
-            self._later(LEFTOVER_GRACE_S, self._kill_leftovers)
+            kill_at = time.monotonic() + LEFTOVER_GRACE_S
+            self._later(LEFTOVER_LOOK_S, lambda: self._attend_leftovers(kill_at))
 
-    def _kill_leftovers(self) -> None:
-        if self._leftovers.kill():
-            self._later(0.1, self._kill_leftovers)
+    def _attend_leftovers(self, kill_at: float) -> None:
+        leftovers = self._leftovers
+        if leftovers.look_again() if time.monotonic() < kill_at else leftovers.kill():
+            self._later(LEFTOVER_LOOK_S, lambda: self._attend_leftovers(kill_at))
 
     def _stop(self, author: str, grace_s: float, epoch: int | None = None) -> None:
         if self._wait_status is not None:

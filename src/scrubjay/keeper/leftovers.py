@@ -39,11 +39,16 @@ class Leftovers:
         processes.send(fresh, signal.SIGTERM)
         return bool(fresh)
 
+    def look_again(self) -> bool:
+        """Forget those that are gone, and ask those that have come since; whether any are left."""
+        # Those that ended as somebody else's child were never ours to wait for.
+        self._known.intersection_update(self._living())
+        self.ask_to_end()
+        return bool(self._known)
+
     def kill(self) -> bool:
         """End those that are still there; whether there were any."""
-        # Not by what is known of old: those that ended as somebody else's child were never ours to wait for,
-        # and their numbers may be other processes' by now.
-        self._known = set(self._living())
+        self._known = set(self._living())  # the number of one known of old may be another process's by now
         processes.send(list(self._known), signal.SIGKILL)
         return bool(self._known)
 

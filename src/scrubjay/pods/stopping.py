@@ -8,14 +8,14 @@ from scrubjay.errors import KeeperGone, KeeperRefused, PodNotRunning
 from scrubjay.keeper.processes import is_dying
 from scrubjay.pods.pod import Pod
 
-_PATIENCE_S = 5.0  # beyond the grace, for leftovers and the last sync
+END_WITHIN_S = 20.0  # beyond the grace, for leftovers, slow viewers and the last sync
 
 
 def stop_pod(pod: Pod, *, author: str, grace_s: float) -> None:
     """TERM, then KILL after the grace; on the tape stands who asked. KeeperRefused if it does not end."""
     with pod.connect() as keeper:
         keeper.ask({"do": "stop", "author": author, "grace_ms": int(grace_s * 1000)})
-    wait_for_end(pod, timeout_s=grace_s + _PATIENCE_S)
+    wait_for_end(pod, timeout_s=grace_s + END_WITHIN_S)
 
 
 def wait_for_end(pod: Pod, *, timeout_s: float) -> None:

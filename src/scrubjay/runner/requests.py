@@ -13,6 +13,7 @@ import structlog
 from scrubjay.errors import KeeperRefused, NoSuchWorktree, PodRunning, ScrubjayError, StartFailed
 from scrubjay.pods.launch import check_size
 from scrubjay.pods.pod import Pod
+from scrubjay.pods.stopping import END_WITHIN_S
 from scrubjay.runner.resume import resume
 from scrubjay.runner.runner import Runner
 from scrubjay.runner.start import start
@@ -39,7 +40,6 @@ from scrubjay.wire.messages import (
 
 log = structlog.get_logger()
 
-_END_WITHIN_S = 5.0  # beyond the grace, for leftovers and the last sync
 _KNOWN_WITHIN_S = 5.0
 
 
@@ -155,7 +155,7 @@ async def _await_known(runner: Runner, pod: Pod) -> Tended:
 async def _stop(tended: Tended, request: Stop) -> Json:
     await tended.link.ask({"do": "stop", "author": request.author, "grace_ms": request.grace_ms})
     loop = asyncio.get_running_loop()
-    patience_s = request.grace_ms / 1000 + _END_WITHIN_S
+    patience_s = request.grace_ms / 1000 + END_WITHIN_S
     deadline = loop.time() + patience_s
     while not tended.complete:
         if loop.time() > deadline:
