@@ -19,6 +19,7 @@ _HOSTILE = "\\033]52;c;aGVsbG8=\\007\\033]0;owned\\007needle\\033[6n in hay \\34
 _RECORDED = {
     "builder": "echo compiling; echo 'error: connection refused in src/foo_bar.py'; echo done",
     "rows": "seq -f 'row number %g' 300; sleep 0.5; echo much later",
+    "uneven": "for i in $(seq 150); do echo written line $i; sleep 0.001; done; seq -f 'written line %g' 151 300",
     "odd": "echo first; echo an Oddity here",
     "one": "echo word one",
     "two": "echo word two",
@@ -60,6 +61,14 @@ def test_the_command_that_is_printed_opens_a_screen_that_shows_it(library: Cli) 
     shown = library("screen", words[2], *words[3:], "--scrollback", "1000").stdout.decode()
     assert "row number 150" in shown
     assert "much later" not in shown
+
+
+def test_it_shows_it_also_where_lines_were_written_one_by_one(library: Cli) -> None:
+    def shows(number: int) -> bool:
+        (hit,) = library.json("search", f'"written line {number}"')
+        return f"written line {number}\n" in library("screen", "uneven", "--at", f"@{hit['offset']}").stdout.decode()
+
+    assert [number for number in range(20, 280, 20) if not shows(number)] == []
 
 
 def test_json_says_everything(library: Cli) -> None:

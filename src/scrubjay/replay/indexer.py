@@ -6,6 +6,7 @@ keyframe holds is what a person would have seen, resizes and all.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import chain, repeat
@@ -140,6 +141,7 @@ class Indexer:
         self._pending_bytes = 0
         self._settling = False
         self._unlooked = self._unlooked_rows = 0  # bytes and lines fed since rows were last taken
+        self._lines = array("Q")  # where these lines end: of each record lines and offset before it, and after it
         self._looked_at = self._at
         self._output_at = self._at
         self._typed = TypedLines()
@@ -192,6 +194,8 @@ class Indexer:
         if self._settling and (self._is_much(payload) or _ERASE_HISTORY in payload):
             self._take_slices(payload, after)
         else:
+            if self._settling:
+                self._note_lines(payload, after)
             self._pending.append(payload)
             self._pending_bytes += len(payload)
         if self._pending_bytes >= FEED_BYTES:
@@ -218,6 +222,7 @@ class Indexer:
         while start < len(payload):
             erase = payload.find(_ERASE_HISTORY, start + 1, start + most)
             stop = erase if erase >= 0 else min(start + most, len(payload))
+            self._note_lines(payload[start:stop], first + stop)
             self._offset = first + stop
             self._terminal.feed(payload[start:stop], offset=self._offset)
             self._look(whole=False)
@@ -229,8 +234,14 @@ class Indexer:
             self._look(whole=True, until=at)
         elif self._unlooked >= LOOK_BYTES or self._unlooked_rows + payload.count(b"\n") > self._look_rows:
             self._look(whole=False)
-        self._unlooked += len(payload)
-        self._unlooked_rows += payload.count(b"\n")
+
+    def _note_lines(self, output: bytes, stop: int) -> None:
+        """Remember where lines end: small records are mostly overhead, so bytes do not tell where a row was written."""
+        lines = output.count(b"\n")
+        if lines:
+            self._lines += array("Q", (self._unlooked_rows, self._offset, self._unlooked_rows + lines, stop))
+        self._unlooked += len(output)
+        self._unlooked_rows += lines
 
     def _is_much(self, payload: bytes) -> bool:
         """Whether more may scroll off within it than a terminal keeps."""
@@ -243,7 +254,8 @@ class Indexer:
 
     def _look(self, *, whole: bool, until: int | None = None) -> None:
         self._flush()
-        self._terminal.look(self._output_at, self._offset, whole=whole, until=until)
+        self._terminal.look(self._output_at, self._offset, self._lines.tobytes(), whole=whole, until=until)
+        self._lines = array("Q")
         self._unlooked = self._unlooked_rows = 0
         if whole:
             self._looked_at = self._output_at

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 REQUEST = Struct("<BII")  # what, terminal, length
 ANSWER = Struct("<BI")  # ok or not, length
 SIZE = Struct("<HH")
-LOOK = Struct("<QQBQ")  # at, offset, whether the whole screen is to be looked at, and until when it stands
+# At, offset, whether the whole screen is to be looked at, and until when it stands. Then how many lines had ended since
+# the last look and by which offset, and so on.
+LOOK = Struct("<QQBQ")
 FOR_GOOD = (1 << 64) - 1
 COUNT = Struct("<I")
 OFFSET = Struct("<Q")
@@ -134,7 +136,8 @@ class _Desk:
                 screen.cursor, _ = screen.terminal.cursor_row()
                 screen.terminal.skip_scrolled()
             case Do.LOOK:
-                _look(self._screens[number], *LOOK.unpack(payload))
+                lines = array("Q", payload[LOOK.size :])
+                _look(self._screens[number], lines, *LOOK.unpack_from(payload))
             case _:
                 raise AssertionError(what)
 
@@ -173,11 +176,11 @@ class _Desk:
                 raise AssertionError(what)
 
 
-def _look(screen: _Screen, at: int, offset: int, whole: int, until: int) -> None:
+def _look(screen: _Screen, lines: array[int], at: int, offset: int, whole: int, until: int) -> None:
     if screen.settling is None:
         return
     cursor, rows = screen.terminal.cursor_row()
-    passage = Passage(screen.looked, offset, screen.cursor, rows)
+    passage = Passage(screen.looked, offset, screen.cursor, rows, lines[::2], lines[1::2])
     cols = screen.terminal.cols()
     # Before anything is made of them: what has settled, and what is kept to go on from, ends in the search index.
     screen.settling.scrolled(mask_full_rows(screen.terminal.scrolled_rows(), cols), at, passage)

@@ -364,9 +364,13 @@ class WorkerTerminal:
         """Take rows as they settle, from now on."""
         self._add(_Step(Do.SETTLE, OFFSET.pack(offset) + state, 0))
 
-    def look(self, at: int, offset: int, *, whole: bool, until: int | None = None) -> None:
-        """Take the rows that have settled by now; of the ``whole`` screen those that stand, until then or for good."""
-        self._add(_Step(Do.LOOK, LOOK.pack(at, offset, whole, FOR_GOOD if until is None else until), offset))
+    def look(self, at: int, offset: int, lines: bytes = b"", *, whole: bool, until: int | None = None) -> None:
+        """Take the rows that have settled by now; of the ``whole`` screen those that stand, until then or for good.
+
+        ``lines`` are numbers as ``LOOK`` says: where in the tape how many had ended.
+        """
+        look = LOOK.pack(at, offset, whole, FOR_GOOD if until is None else until)
+        self._add(_Step(Do.LOOK, look + lines, offset))
 
     def listen(self, *, answering: bool = False) -> None:
         """Keep replies, titles and notifications; ``answering`` all that a program asks its own terminal."""

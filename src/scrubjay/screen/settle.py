@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,8 @@ class Passage(NamedTuple):
     stop: int
     cursor: int  #: the row the cursor was in at the start
     rows: int  #: of the screen
+    lines: Sequence[int] = ()  #: how many lines had ended before and after each record that ends some
+    ends: Sequence[int] = ()  #: and where it begins and ends
 
     def offsets_of(self, numbers: Iterable[int], scrolled: int) -> list[int]:
         """Where rows stood about in the middle of the screen, by their numbers among so many that scrolled off.
@@ -79,11 +82,23 @@ class Passage(NamedTuple):
         Rows begin to scroll off when the screen is full; from then on each that is written drives one off.
         """
         empty, half = max(0, self.rows - 1 - self.cursor), self.rows // 2
-        start, length, written = self.start, self.stop - self.start, scrolled + empty
-        return [
-            start + length * (empty + (number - half if number > half else 0)) // written  # max() takes as long again
-            for number in numbers
-        ]
+        written = scrolled + empty
+        places = [empty + (number - half if number > half else 0) for number in numbers]  # max() takes as long again
+        if len(self.lines) <= 2:  # all in one record, as in a flood, which this is quick for
+            start, stop = self.ends or (self.start, self.stop)
+            length = stop - start
+            return [start + length * place // written for place in places]
+        lines, ends = (0, *self.lines), (self.start, *self.ends)
+        return [_between(lines, ends, lines[-1] * place / written) for place in places]
+
+
+def _between(lines: Sequence[int], ends: Sequence[int], line: float) -> int:
+    """The offset where a line is written, by those where others end."""
+    after = bisect_right(lines, line)
+    if after == len(lines):
+        return ends[-1]
+    first, share = ends[after - 1], (line - lines[after - 1]) / (lines[after] - lines[after - 1])
+    return first + int((ends[after] - first) * share)
 
 
 class Settling:
