@@ -197,9 +197,8 @@ def _queued_bytes(pid: int) -> int:
     mine = sockets_of(pid)
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     ((here, there),) = {(row[1], row[2]) for row in rows if row[9] in mine}
-    received = sum(int(row[4].partition(":")[2], 16) for row in rows if (row[1], row[2]) == (here, there))
-    sent = sum(int(row[4].partition(":")[0], 16) for row in rows if (row[1], row[2]) == (there, here))
-    return received + sent
+    queues = {(row[1], row[2]): row[4].split(":") for row in rows}  # the kernel may list a socket twice
+    return int(queues[here, there][1], 16) + int(queues[there, here][0], 16)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from pathlib import Path
 from scrubjay.settings import user_name
 from tests.support.cli import Cli
 from tests.support.conditions import DEADLINE_S
+from tests.support.processes import descriptors_of
 from tests.support.terminal import Terminal
 from tests.support.tiers import sized
 
@@ -22,8 +23,7 @@ _LINES = 200_000
 
 def _terminals(pid: int) -> list[str]:
     """The terminals a process has open, but for its agent's."""
-    links = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
-    return [link for link in links if link.startswith("/dev/pts/") and "ptmx" not in link]
+    return [link for link in descriptors_of(pid).values() if link.startswith("/dev/pts/") and "ptmx" not in link]
 
 
 def _child(pid: int) -> int:

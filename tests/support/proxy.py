@@ -267,10 +267,12 @@ def has_unclosed(port: int) -> bool:
 
 def _count(pid: int, wanted: Callable[[int, int], bool]) -> int:
     mine = sockets_of(pid)
-    return sum(
-        row[3] == _ESTABLISHED and row[9] in mine and wanted(_port_of(row[1]), _port_of(row[2]))
+    found = {
+        row[9]
         for row in _connections()
-    )
+        if row[3] == _ESTABLISHED and row[9] in mine and wanted(_port_of(row[1]), _port_of(row[2]))
+    }
+    return len(found)  # by inode: the kernel may list a socket twice when others come and go while the table is read
 
 
 def _connections() -> list[list[str]]:
