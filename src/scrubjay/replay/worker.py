@@ -3,7 +3,7 @@
 It reads requests from a socket and answers those that ask something, in order. It opens no file, and it may die at
 any byte: whoever started it feeds another one. A request is a header (what, which terminal, length) and a payload.
 
-To load the engine takes 0.2 s, so one process, the template, loads it and forks a worker for every socket it is sent.
+Loading the engine takes 0.3 s, so one process, the template, loads it and forks a worker for every socket it is sent.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from typing import Any, cast
 from pyghostty._ffi import ffi as _untyped_ffi
 from pyghostty._ffi import lib as _untyped_lib
 from pyghostty._ffi import union_fn
-from pyghostty.core import init_sized as _untyped_init_sized
 
 from scrubjay import __version__
 from scrubjay.screen.engine import SCROLLBACK_BYTES, ChangedRow, Effect
@@ -29,9 +28,7 @@ from scrubjay.screen.snapshot import ENVELOPE_BYTES, READY_TAG, RECORD_HEADER, c
 
 ffi = cast(Any, _untyped_ffi)
 lib = cast(Any, _untyped_lib)
-init_sized = cast(Any, _untyped_init_sized)
 _NULL = ffi.NULL
-_TRUE = ffi.new("bool*", True)
 
 # An escape sequence that is not finished after this much cannot be kept in a snapshot; the next one can.
 _CONTINUATION_BYTES = 1 << 20
@@ -46,7 +43,90 @@ _OK, _NO_VALUE = 0, -4
 _PRIMARY = 0
 _ORIGIN_MODE, _WRAPS_MODE, _PASTE_MODE = 6, 7, 2004
 _ERASE_HISTORY, _RESET = b"\x1b[3J", b"\x1bc"
-_POINT = "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, {})"
+
+# What ``_new`` points to, what ``_call_back`` takes, and functions that take a point by value.
+_POINTED_TO = [
+    "bool",
+    "uint8_t",
+    "uint8_t*",
+    "uint16_t",
+    "uint64_t",
+    "size_t",
+    "GhosttyCell",
+    "GhosttyCellsView",
+    "GhosttyCellWide",
+    "GhosttyColorRgb",
+    "GhosttyGridRef",
+    "GhosttyPointCoordinate",
+    "GhosttyPointS",
+    "GhosttyRenderState",
+    "GhosttyRenderStateDirty",
+    "GhosttyRenderStateRowId",
+    "GhosttyRenderStateRowIterator",
+    "GhosttySelection",
+    "GhosttySnapshotDecoder",
+    "GhosttyString",
+    "GhosttyTerminal",
+    "GhosttyTerminalModeConfig",
+    "GhosttyTerminalScreen",
+    "GhosttyTerminalSelectionFormatOptions",
+    "GhosttyTrackedGridRef",
+    "GhosttyWriter",
+]
+_CALLED_BACK = [
+    "Bell",
+    "ClipboardWrite",
+    "ColorScheme",
+    "DesktopNotification",
+    "ProgressReport",
+    "PwdChanged",
+    "RenderHold",
+    "Size",
+    "TitleChanged",
+    "UnknownSequence",
+    "WritePty",
+    "Xtversion",
+]
+_DECLARATORS = {
+    **{name: f"{name} *{{}}" for name in _POINTED_TO},
+    **{name: f"GhosttyTerminal{name}Fn {{}}" for name in _CALLED_BACK},
+    "palette": "GhosttyColorRgb (*{})[256]",
+    "writer": "GhosttyWriterFn {}",
+    "find": "GhosttyResult (*{})(GhosttyTerminal, GhosttyPointS, GhosttyGridRef *)",
+    "track": "GhosttyResult (*{})(GhosttyTerminal, GhosttyPointS, GhosttyTrackedGridRef *)",
+    "move": "GhosttyResult (*{})(GhosttyTrackedGridRef, GhosttyTerminal, GhosttyPointS)",
+}
+
+
+def _parse_types() -> dict[str, Any]:
+    """Parse all types at once, as members of a structure: cffi takes 10 ms for the text of each."""
+    members = [declarator.format(f"m{number}") for number, declarator in enumerate(_DECLARATORS.values())]
+    ffi.cdef(f"struct scrubjay_types {{ {'; '.join(members)}; }};")
+    parsed = ffi.typeof("struct scrubjay_types").fields
+    return {name: field.type for name, (_, field) in zip(_DECLARATORS, parsed, strict=True)}
+
+
+_TYPES = _parse_types()
+
+
+def _new(name: str, value: object = None) -> Any:
+    return ffi.new(_TYPES[name], value)
+
+
+def _new_sized(name: str) -> Any:
+    """A structure that begins with its size, and so do those in it."""
+    made = _new(name)
+    _write_sizes(made)
+    return made
+
+
+def _write_sizes(pointer: Any) -> None:
+    kind = ffi.typeof(pointer).item
+    for name, field in kind.fields:
+        if name == "size":
+            pointer.size = ffi.sizeof(kind)
+        elif field.type.kind == "struct":
+            _write_sizes(ffi.addressof(pointer[0], name))
 
 
 class EngineFailed(Exception):
@@ -77,7 +157,7 @@ class Terminal:
     """One terminal."""
 
     def __init__(self, cols: int, rows: int) -> None:
-        handle = ffi.new("GhosttyTerminal*")
+        handle = _new("GhosttyTerminal")
         _check(lib.ghostty_terminal_new(_NULL, handle, cols, rows), "new")
         self._adopt(handle)
         self._set_size("CONTINUATION_MAX_BYTES", _CONTINUATION_BYTES)
@@ -91,15 +171,15 @@ class Terminal:
 
         Without ``scrollback`` it keeps nothing of what scrolls off from now on, which is three times as fast.
         """
-        decoder, source = ffi.new("GhosttySnapshotDecoder*"), ffi.from_buffer(snapshot)
+        decoder, source = _new("GhosttySnapshotDecoder"), ffi.from_buffer(snapshot)
         _check(lib.ghostty_snapshot_decoder_new_buf(_NULL, decoder, source, len(snapshot)), "decoder")
         try:
             for option, value in (
-                (lib.GHOSTTY_SNAPSHOT_DECODER_OPT_RETAIN_CONTINUATION, _TRUE),
-                (lib.GHOSTTY_SNAPSHOT_DECODER_OPT_MAX_CONTINUATION_BYTES, ffi.new("size_t*", _CONTINUATION_BYTES)),
+                (lib.GHOSTTY_SNAPSHOT_DECODER_OPT_RETAIN_CONTINUATION, _new("bool", True)),
+                (lib.GHOSTTY_SNAPSHOT_DECODER_OPT_MAX_CONTINUATION_BYTES, _new("size_t", _CONTINUATION_BYTES)),
             ):
                 _check(lib.ghostty_snapshot_decoder_set(decoder[0], option, value), "decoder option")
-            handle = ffi.new("GhosttyTerminal*")
+            handle = _new("GhosttyTerminal")
             screen_only = len(cut_history(snapshot)) == len(snapshot)
             decode = lib.ghostty_snapshot_decoder_ready if screen_only else lib.ghostty_snapshot_decoder_decode
             _check(decode(decoder[0], handle), "decode")
@@ -119,9 +199,9 @@ class Terminal:
         self._reply_bytes = 0
         self._queries: Queries | None = None
         self._watch: _RowWatch | None = None
-        self._grid_ref = init_sized("GhosttyGridRef")
-        self._selection = init_sized("GhosttySelection")
-        self._options = init_sized("GhosttyTerminalSelectionFormatOptions")
+        self._grid_ref = _new_sized("GhosttyGridRef")
+        self._selection = _new_sized("GhosttySelection")
+        self._options = _new_sized("GhosttyTerminalSelectionFormatOptions")
         self._options.emit = lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
         self._options.unwrap, self._options.trim, self._options.selection = False, True, self._selection
         self._mark: Any = None  # a tracked reference to the newest row of history that was taken
@@ -186,7 +266,7 @@ class Terminal:
 
     def _is_wide(self, x: int, y: int) -> bool:
         self._reference(x, y)
-        cell, width = ffi.new("GhosttyCell*"), ffi.new("GhosttyCellWide*")
+        cell, width = _new("GhosttyCell"), _new("GhosttyCellWide")
         _check(lib.ghostty_grid_ref_cell(self._grid_ref, cell), "cell")
         _check(lib.ghostty_cell_get(cell[0], lib.GHOSTTY_CELL_DATA_WIDE, width), "cell width")
         return width[0] == lib.GHOSTTY_CELL_WIDE_WIDE
@@ -208,7 +288,7 @@ class Terminal:
             thin.close()
 
     def _encode_all(self) -> bytes | None:
-        pointer, length = ffi.new("uint8_t**"), ffi.new("size_t*")
+        pointer, length = _new("uint8_t*"), _new("size_t")
         if lib.ghostty_snapshot_encode_alloc(self._handle[0], _NULL, pointer, length) != _OK:
             return None
         try:
@@ -225,8 +305,8 @@ class Terminal:
             parts.append(bytes(ffi.buffer(data, length)))
             return not records.feed(parts[-1])  # refusing more makes the engine stop
 
-        callback = ffi.callback("GhosttyWriterFn", write)
-        writer = ffi.new("GhosttyWriter*", {"write": callback, "userdata": _NULL})
+        callback = ffi.callback(_TYPES["writer"], write)
+        writer = _new("GhosttyWriter", {"write": callback, "userdata": _NULL})
         if lib.ghostty_snapshot_encode(self._handle[0], writer[0]) != _OK and not records.ready:
             return None
         return cut_history(b"".join(parts))
@@ -254,7 +334,7 @@ class Terminal:
         history = self._total_rows() - int(self._get("ROWS", "uint16_t"))
         first = 0
         if self._mark is not None and lib.ghostty_tracked_grid_ref_has_value(self._mark[0]):
-            point = ffi.new("GhosttyPointCoordinate*")
+            point = _new("GhosttyPointCoordinate")
             if lib.ghostty_tracked_grid_ref_point(self._mark[0], lib.GHOSTTY_POINT_TAG_SCREEN, point) == _OK:
                 first = int(point.y) + 1
         if first >= history:
@@ -283,16 +363,14 @@ class Terminal:
             self._set_mark(history - 1)
 
     def _set_mark(self, y: int) -> None:
-        point = ffi.new("GhosttyPointS*")
+        point = _new("GhosttyPointS")
         point.tag, point.value.x, point.value.y = lib.GHOSTTY_POINT_TAG_SCREEN, 0, y
         if self._mark is None:
-            track = union_fn("ghostty_terminal_grid_ref_track", _POINT.format("GhosttyTrackedGridRef*"))
-            self._mark = ffi.new("GhosttyTrackedGridRef*")
+            track = union_fn("ghostty_terminal_grid_ref_track", _TYPES["track"])
+            self._mark = _new("GhosttyTrackedGridRef")
             _check(track(self._handle[0], point[0], self._mark), "track")
             return
-        move = union_fn(
-            "ghostty_tracked_grid_ref_set", "GhosttyResult(*)(GhosttyTrackedGridRef, GhosttyTerminal, GhosttyPointS)"
-        )
+        move = union_fn("ghostty_tracked_grid_ref_set", _TYPES["move"])
         _check(move(self._mark[0], self._handle[0], point[0]), "track")
 
     def _total_rows(self) -> int:
@@ -303,7 +381,7 @@ class Terminal:
         selection, options = self._selection, self._options
         selection.start = self._reference(0, first)
         selection.end = self._reference(int(self._get("COLS", "uint16_t")) - 1, last)
-        pointer, length = ffi.new("uint8_t**"), ffi.new("size_t*")
+        pointer, length = _new("uint8_t*"), _new("size_t")
         _check(
             lib.ghostty_terminal_selection_format_alloc(self._handle[0], _NULL, options[0], pointer, length), "format"
         )
@@ -313,14 +391,14 @@ class Terminal:
             lib.ghostty_free(_NULL, pointer[0], length[0])
 
     def _reference(self, x: int, y: int) -> Any:
-        point = ffi.new("GhosttyPointS*")
+        point = _new("GhosttyPointS")
         point.tag, point.value.x, point.value.y = lib.GHOSTTY_POINT_TAG_SCREEN, x, y
-        find = union_fn("ghostty_terminal_grid_ref", _POINT.format("GhosttyGridRef*"))
+        find = union_fn("ghostty_terminal_grid_ref", _TYPES["find"])
         _check(find(self._handle[0], point[0], self._grid_ref), "reference")
         return self._grid_ref[0]
 
     def _get(self, name: str, type_: str) -> Any:
-        value = ffi.new(type_ + "*")
+        value = _new(type_)
         code = lib.ghostty_terminal_get(self._handle[0], getattr(lib, "GHOSTTY_TERMINAL_DATA_" + name), value)
         if code == _NO_VALUE:
             return None
@@ -332,7 +410,7 @@ class Terminal:
         return b"" if value is None else _copy(value)
 
     def _set_size(self, name: str, value: int) -> None:
-        self._set(name, ffi.new("size_t*", value))
+        self._set(name, _new("size_t", value))
 
     def _set(self, name: str, value: Any) -> None:
         _check(lib.ghostty_terminal_set(self._handle[0], getattr(lib, "GHOSTTY_TERMINAL_OPT_" + name), value), name)
@@ -377,13 +455,13 @@ class Terminal:
         self._call_back("COLOR_SCHEME", "ColorScheme", _say_dark)
         # As the page shows them.
         for option, colour in (("FOREGROUND", FOREGROUND), ("BACKGROUND", BACKGROUND), ("CURSOR", FOREGROUND)):
-            self._set(f"COLOR_{option}", ffi.new("GhosttyColorRgb*", split_rgb(colour)))
-        self._set("COLOR_PALETTE", ffi.new("GhosttyColorRgb[256]", [split_rgb(colour) for colour in PALETTE]))
+            self._set(f"COLOR_{option}", _new("GhosttyColorRgb", split_rgb(colour)))
+        self._set("COLOR_PALETTE", _new("palette", [split_rgb(colour) for colour in PALETTE]))
         # Neither keyframes nor pages hold images, so a program is told that there are none.
-        self._set("KITTY_IMAGE_STORAGE_LIMIT", ffi.new("uint64_t*", 0))
+        self._set("KITTY_IMAGE_STORAGE_LIMIT", _new("uint64_t", 0))
 
     def _has_mode(self, mode: int) -> bool:
-        config = ffi.new("GhosttyTerminalModeConfig*", {"mode": mode})
+        config = _new("GhosttyTerminalModeConfig", {"mode": mode})
         code = lib.ghostty_terminal_get(self._handle[0], lib.GHOSTTY_TERMINAL_DATA_MODE, config)
         return code == _OK and bool(config.value)
 
@@ -396,7 +474,7 @@ class Terminal:
         ]
 
     def _call_back(self, option: str, name: str, function: Any) -> None:
-        callback = ffi.callback(f"GhosttyTerminal{name}Fn", function)
+        callback = ffi.callback(_TYPES[name], function)
         self._callbacks.append(callback)
         self._set(option, callback)
 
@@ -452,11 +530,11 @@ class _RowWatch:
 
     def __init__(self, terminal: Any) -> None:
         self._terminal = terminal
-        self._state, self._rows = ffi.new("GhosttyRenderState*"), ffi.new("GhosttyRenderStateRowIterator*")
+        self._state, self._rows = _new("GhosttyRenderState"), _new("GhosttyRenderStateRowIterator")
         _check(lib.ghostty_render_state_new(_NULL, self._state), "render state")
         _check(lib.ghostty_render_state_row_iterator_new(_NULL, self._rows), "row iterator")
-        self._y, self._cells = ffi.new("uint16_t*"), ffi.new("GhosttyCellsView*")
-        self._dirty, self._id = ffi.new("GhosttyRenderStateDirty*"), ffi.new("GhosttyRenderStateRowId*")
+        self._y, self._cells = _new("uint16_t"), _new("GhosttyCellsView")
+        self._dirty, self._id = _new("GhosttyRenderStateDirty"), _new("GhosttyRenderStateRowId")
 
     def changed(self) -> list[ChangedRow]:
         state, rows = self._state[0], self._rows
@@ -490,8 +568,8 @@ def _row_text(words: array[int]) -> str:
 
 def _string(text: bytes) -> tuple[Any, Any]:
     """Text as the engine takes it, and what must be kept for as long as it may read it."""
-    memory = ffi.new("uint8_t[]", text)
-    return ffi.new("GhosttyString*", {"ptr": memory, "len": len(text)}), memory
+    memory = ffi.from_buffer(text)
+    return _new("GhosttyString", {"ptr": ffi.cast(_TYPES["uint8_t"], memory), "len": len(text)}), memory
 
 
 def _say_dark(_terminal: object, _userdata: object, scheme: Any) -> bool:
