@@ -44,6 +44,22 @@ from scrubjay.server.sockets.runner import runner
 from scrubjay.wire.messages import MCP_PATH
 
 _PAGE = Path(__file__).parent / "page"
+_REST = (
+    pods,
+    recordings,
+    checkpoints,
+    fleet,
+    worktrees,
+    tokens,
+    passes,
+    bindings,
+    channels,
+    waits,
+    handoffs,
+    topology,
+    sessions,
+    memories,
+)
 
 
 def make_app(coordination: Coordination, gate: Gate, mcp: McpEndpoint) -> FastAPI:
@@ -58,24 +74,9 @@ def make_app(coordination: Coordination, gate: Gate, mcp: McpEndpoint) -> FastAP
     )
     app.state.tower, app.state.coordination, app.state.gate = coordination.tower, coordination, gate
     app.state.metrics = Metrics(coordination.tower)
-    for room in (
-        pods,
-        recordings,
-        checkpoints,
-        fleet,
-        worktrees,
-        tokens,
-        passes,
-        bindings,
-        channels,
-        waits,
-        handoffs,
-        topology,
-        sessions,
-        memories,
-    ):
-        app.include_router(room.router)
+    # Not include_router: it builds every route a second time, 0.1 s at each start.
     app.router.routes += [
+        *(route for room in _REST for route in room.router.routes),
         WebSocketRoute("/api/v1/pods/{pod}/live", live_pod),
         WebSocketRoute("/api/v1/pods/{pod}/replay", replay),
         WebSocketRoute("/api/v1/fleet", fleet_socket),
