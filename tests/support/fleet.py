@@ -40,6 +40,7 @@ from tests.support.processes import (
     pids,
     sockets_of,
     state_of,
+    takes_idle_time,
     terminals_of,
     unix_sockets,
 )
@@ -289,13 +290,16 @@ class Fleet:
 
     def processes(self, member: Member | None = None) -> list[int]:
         """The living processes that belong to the fleet, or to one pod of it."""
+        return [pid for pid in self._processes(pids(), member) if is_alive(pid)]
+
+    def _processes(self, among: Iterable[int], member: Member | None = None) -> list[int]:
         folder = self.data / "pods"
         ids = [member.pod.id] if member is not None else [entry.name for entry in folder.glob("*")]
         words = [i.encode() for i in ids] + ([bytes(self.data)] if member is None else [])
         marks = {f"SCRUBJAY_POD={i}".encode() for i in ids}
         found: list[int] = []
-        for pid in pids():
-            if pid == os.getpid() or not is_alive(pid):
+        for pid in among:
+            if pid == os.getpid():
                 continue
             command = command_of(pid)
             if any(word in command for word in words) or marks.intersection(environment_of(pid).split(b"\0")):
@@ -337,7 +341,7 @@ class Fleet:
         eventually(is_so, what, within_s=within_s)
 
     def _hurry(self) -> None:
-        for pid in self.processes():
+        for pid in self._processes(pid for pid in pids() if takes_idle_time(pid)):
             hurry(pid)
 
     def close(self) -> None:

@@ -17,10 +17,10 @@ _TTY_INDEX = re.compile(r"^tty-index:\s*([0-9]+)$", re.MULTILINE)
 def state_of(pid: int) -> str:
     """The one letter the kernel has for a process's state; empty when there is no such process."""
     try:
-        stat = (_PROC / str(pid) / "stat").read_text()
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return ""
-    return stat.rpartition(")")[2].split()[0]
 
 
 def is_alive(pid: int) -> bool:
@@ -45,7 +45,8 @@ def environment_of(pid: int) -> bytes:
 
 def _read(pid: int, name: str) -> bytes:
     try:
-        return (_PROC / str(pid) / name).read_bytes()
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            return file.readall()
     except OSError:
         return b""
 
