@@ -22,10 +22,12 @@ from typing import Any
 from timed_scrubjay import set_times
 
 from scrubjay.cli import main
+from scrubjay.server.mcp.endpoint import all_tools
 
-# What a server or a runner loads until it serves.
+# What a server or a runner loads until it has served its first request and tool.
 _LOADED = (
-    *("alembic.command", "mako.template", "pysqlite3", "uvicorn.lifespan.on", "uvloop"),
+    *("alembic.command", "anyio._backends._asyncio", "mako.template", "pysqlite3", "uvicorn.lifespan.on", "uvloop"),
+    *("scrubjay.server.mcp.protocol", "scrubjay.server.mcp.toolbox"),
     *(f"scrubjay.cli.{name}" for name in ("command_line", "logging", "machinery")),
     *(f"scrubjay.cli.{name}_command" for name in ("runner", "server", "up")),
 )
@@ -85,6 +87,7 @@ def serve(requests: socket.socket) -> bool:
 if __name__ == "__main__":
     for name in _LOADED:
         importlib.import_module(name)
+    all_tools()
     gc.freeze()  # not to copy what is never freed into every command
     if serve(socket.socket(fileno=int(sys.argv[1]))):
         main()
