@@ -11,11 +11,17 @@ import pytest
 from tests.support.conditions import eventually
 from tests.support.fleet import Fleet
 from tests.support.processes import kill
-from tests.support.strace import tampered
+from tests.support.strace import Tracing, tampered
 
 pytestmark = pytest.mark.needs("strace")
 
 _SYNC = re.compile(r"fdatasync\([0-9]+<([^>]*)>\)\s*=\s*(-?[0-9]+)")
+
+
+def _syncs_of_segments(tracing: Tracing) -> list[tuple[str, int]]:
+    """File and result of each sync but those of the watermark, which is synced every 5 s and may fail."""
+    matches = [match for line in tracing.lines() if (match := _SYNC.match(line))]
+    return [(match[1], int(match[2])) for match in matches if not match[1].endswith("/watermark")]
 
 
 def test_r13_after_a_failed_sync_a_new_segment_holds_everything_and_the_old_one_is_never_synced(
@@ -25,21 +31,23 @@ def test_r13_after_a_failed_sync_a_new_segment_holds_everything_and_the_old_one_
     fleet.cli("mark", "m", "before")
     acknowledged = ["before"]
 
-    with tampered(
-        member.keeper_pid,
-        tmp_path / "strace",
-        trace="fdatasync",
-        inject=["fdatasync:error=EIO:when=1"],
-    ) as tracing:
-        with member.pod.connect() as keeper:
-            for number in range(20):
-                label = f"mark {number}"
-                keeper.ask({"do": "mark", "label": label, "author": "test"})
-                acknowledged.append(label)
-        failures = fleet.ps()["m"]["sync_failures"]
-        reached = member.progress
-        eventually(lambda: member.progress > reached + 500, "the agent goes on")
-    syncs = [(match[1], int(match[2])) for line in tracing.lines() if (match := _SYNC.match(line))]
+    failures, syncs = 0, list[tuple[str, int]]()
+    while -1 not in [result for _, result in syncs]:  # the fault may have come to a sync of the watermark
+        with tampered(
+            member.keeper_pid,
+            tmp_path / "strace",
+            trace="fdatasync",
+            inject=["fdatasync:error=EIO:when=1"],
+        ) as tracing:
+            with member.pod.connect() as keeper:
+                for number in range(20):
+                    label = f"mark {number}"
+                    keeper.ask({"do": "mark", "label": label, "author": "test"})
+                    acknowledged.append(label)
+            failures = fleet.ps()["m"]["sync_failures"]
+            reached = member.progress
+            eventually(lambda: member.progress > reached + 500, "the agent goes on")  # noqa: B023
+        syncs = _syncs_of_segments(tracing)
     fleet.finish(member)
 
     assert failures == 1
@@ -64,11 +72,13 @@ def test_r13_nothing_is_acknowledged_while_syncs_fail(fleet: Fleet, tmp_path: Pa
         member.keeper_pid, tmp_path / "strace", trace="fdatasync", inject=["fdatasync:error=EIO:when=1..2"]
     ) as tracing:
         fleet.cli("mark", "m", "acknowledged late")
-        results = [line.partition(" = ")[2] for line in tracing.lines() if line.startswith("fdatasync")]
+        results = [result for _, result in _syncs_of_segments(tracing)]
 
-    assert [result.startswith("-1 EIO") for result in results[:3]] == [True, True, False]
+    failures = results.count(-1)
+    assert failures in (1, 2)  # one of the two faults may come to a sync of the watermark
+    assert results[: failures + 1] == [-1] * failures + [0]
     assert member.labels() == ["acknowledged late"]
-    assert len(member.events("tape.sync_failed")) == 2
+    assert len(member.events("tape.sync_failed")) == failures
     fleet.finish(member)
     assert member.ledger().faults == (0, 0, 0)
     fleet.assert_clean(member)
