@@ -81,20 +81,24 @@ class Stage:
         """Type an answer and send it off."""
         await self.press(*[_NAMES.get(character, character) for character in text], "enter")
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something holds."""
+    async def until(self, condition: Callable[[], bool], *, passing_s: float = 0.0) -> None:
+        """Wait until something holds; ``passing_s`` go by on the player's clock before each look.
+
+        What a player does every second it may be doing already when the clock is moved once.
+        """
         deadline = time.monotonic() + DEADLINE_S
         while not condition():
             assert time.monotonic() < deadline, (self.status, self.screen)
+            self.now_s += passing_s
             await asyncio.sleep(0.005)
 
     async def sees(self, *texts: str) -> None:
         """Wait until all texts are on the recorded screen."""
         await self.until(lambda: all(text in self.screen for text in texts))
 
-    async def reads(self, *texts: str) -> None:
+    async def reads(self, *texts: str, passing_s: float = 0.0) -> None:
         """Wait until all texts are in the line of words."""
-        await self.until(lambda: all(text in self.status for text in texts))
+        await self.until(lambda: all(text in self.status for text in texts), passing_s=passing_s)
 
 
 @asynccontextmanager

@@ -161,9 +161,8 @@ async def test_end_follows_a_pod_that_runs(counting: FakeFilm) -> None:
         await stage.press("end")
         await stage.reads("● live", "▶")
         counting.record(130 * SECOND_US, b"\x1b[2J\x1b[Hjust now")
-        stage.now_s += 1
 
-        await stage.sees("just now")
+        await stage.until(lambda: "just now" in stage.screen, passing_s=1)
         await stage.reads("2:10.0 / 2:10")
 
 
@@ -202,9 +201,8 @@ async def test_the_length_of_a_pod_that_runs_grows_while_its_past_is_watched(cou
     counting.live = True
     async with on_stage(counting, at_s=10) as stage:
         counting.record(200 * SECOND_US, b"later")
-        stage.now_s += 2
 
-        await stage.reads("0:10.0 / 3:20")
+        await stage.reads("0:10.0 / 3:20", passing_s=1)
 
 
 @scenario
@@ -215,9 +213,8 @@ async def test_a_pod_that_ends_is_shown_to_its_last_byte(counting: FakeFilm) -> 
         await stage.reads("● live")
         counting.record(140 * SECOND_US, b"\x1b[2J\x1b[Hlast words")
         counting.live = False
-        stage.now_s += 2
 
-        await stage.sees("last words")
+        await stage.until(lambda: "last words" in stage.screen, passing_s=1)
         await stage.until(lambda: "live" not in stage.status and "running" not in stage.status)
 
 
@@ -247,13 +244,11 @@ async def test_a_pod_that_runs_is_indexed_again_when_it_has_grown(counting: Fake
     async with on_stage(counting) as stage:
         await stage.until(lambda: counting.indexed_times == 1)
         counting.record(105 * SECOND_US, b"a little")
-        stage.now_s += 2
-        await stage.reads("/ 1:45")
+        await stage.reads("/ 1:45", passing_s=1)
         assert counting.indexed_times == 1
 
         counting.record(160 * SECOND_US, b"much")
-        stage.now_s += 2
-        await stage.until(lambda: counting.indexed_times == 2)
+        await stage.until(lambda: counting.indexed_times == 2, passing_s=1)
 
 
 @scenario
