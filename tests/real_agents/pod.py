@@ -59,6 +59,10 @@ class AgentPod:
             lambda: self._surely(activity, waiting_for), f"it is {activity} {waiting_for or ''}".rstrip()
         )
 
+    def wait_until_it_failed(self) -> None:
+        """Wait until it is idle because something went wrong. Qwen Code is idle a moment before its hook says why."""
+        self.wait_for(lambda: (self._surely("idle") or {}).get("problem"), "it is idle and says what went wrong")
+
     def wait_for_turn(self, heard: str) -> Request:
         """Wait until the model is asked for a turn with this text in the conversation."""
         return self.wait_for(lambda: self._turn(heard), f"the model hears {heard!r}")

@@ -31,7 +31,7 @@ def test_an_error_is_seen_and_the_agent_goes_on_after_it(station: Station) -> No
     pod = station.run(prompt="this will fail")
     pod.wait_for_turn("this will fail")
     pod.wait_until_it_shows("the stub refuses")
-    assert pod.wait_until("idle")["problem"]
+    pod.wait_until_it_failed()
 
     station.stub.plan_forever(Answer("It works again."))
     pod.say("try once more")
