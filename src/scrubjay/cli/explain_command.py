@@ -111,8 +111,8 @@ def _tell_from_tape(pod: Pod, settings: Settings, at: int) -> Json:
         watch_recording(records(), ShownTerminal(workers), detector, changes.append, until=at)
     if not changes:
         raise ScrubjayError(
-            f"{pod.name} had shown nothing after {at / 1e6:.1f} s, so nothing is known of what it did",
-            hint="ask again when it has, or choose a later instant with --at",
+            f"the status of {pod.name} at {at / 1e6:.1f} s is not known: it had shown too little by then",
+            hint="ask again in a moment, or choose a later instant with --at",
         )
     return encode_change(changes[-1])
 
