@@ -37,7 +37,9 @@ def nursery() -> Generator[Nursery]:
 
 @pytest.fixture
 def server(fleet: Fleet) -> Service:
-    """One that gives up on who is silent after a second."""
+    """A server that gives up on a silent client after a second."""
+    # A client that was stopped in the middle of a request, or between two, keeps its connection for so long.
+    fleet.times |= {"scrubjay.server.limits.BODY_MAX_S": 2.0, "scrubjay.server.protocols.REST_MAX_S": 1.0}
     service = fleet.service("server", "--port", str(free_port()), "--json", settings={"SCRUBJAY_LEASE_S": "1"})
     service.start()
     return service
