@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.conditions import DEADLINE_S
-from tests.support.processes import descriptors_of, hurry, is_alive, pids, takes_idle_time
+from tests.support.processes import descriptors_of, hurry, pids, takes_idle_time
 
 _FILLER_BYTES = (64 << 10, 4 << 10, 1)  # in ever smaller portions, down to the last byte
 
@@ -52,21 +52,27 @@ def mount_small_disk(path: Path, *, size: str) -> Generator[SmallDisk]:
     try:
         yield SmallDisk(path)
     finally:
-        _await_idlers(path)
-        if subprocess.run(["umount", str(path)], check=False).returncode != 0:
-            # Whoever still uses it is a failure, but not one that may leave a mount behind.
-            subprocess.run(["umount", "-l", str(path)], check=True)
-            pytest.fail(f"{path} was still in use")
+        _unmount(path)
 
 
-def _await_idlers(path: Path) -> None:
-    """Wait for indexers and sealers that have outlived their server or keeper, and end by themselves."""
-    idlers = [pid for pid in pids() if takes_idle_time(pid) and _uses(pid, path)]
-    for pid in idlers:
-        hurry(pid)
+def _unmount(path: Path) -> None:
+    """Unmount a disk once the processes that end by themselves, such as sealers, have ended."""
     deadline = time.monotonic() + DEADLINE_S
-    while any(is_alive(pid) and _uses(pid, path) for pid in idlers) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    while (refused := _try_to_unmount(path)) is not None and time.monotonic() < deadline:
+        for pid in pids():
+            if takes_idle_time(pid) and _uses(pid, path):
+                hurry(pid)
+        time.sleep(0.02)
+    if refused is not None:
+        # A process that still uses it is a failure, but not one that may leave a mount behind.
+        subprocess.run(["umount", "-l", str(path)], check=True)
+        pytest.fail(f"{path} was still in use: {refused}")
+
+
+def _try_to_unmount(path: Path) -> str | None:
+    """What umount says if it fails."""
+    done = subprocess.run(["umount", str(path)], capture_output=True, text=True, check=False)
+    return done.stderr.strip() if done.returncode != 0 else None
 
 
 def _uses(pid: int, path: Path) -> bool:
