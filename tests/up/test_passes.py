@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -11,12 +11,14 @@ from typing import cast
 import httpx
 import pytest
 
-from scrubjay.ids import new_pod_id, new_runner_id, parse_pod_id
+from scrubjay.ids import PodId, new_pod_id, new_runner_id, parse_pod_id
 from scrubjay.server import credentials, tower
+from scrubjay.server.peer import Peer
 from scrubjay.tape.record import Json
-from scrubjay.wire.messages import PROTOCOL, Answer, Ask, Hello, Roster, Start, decode_from_server, encode
+from scrubjay.wire.messages import PROTOCOL, Answer, Ask, Hello, PodReport, Roster, Start, decode_from_server, encode
 from tests.support.conditions import DEADLINE_S, until
 from tests.support.in_process_up import InProcessUp, Onlooker
+from tests.support.mcp_client import MODERN_VERSION, Raw, connected
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +29,12 @@ async def _run(up: InProcessUp, folder: Path, **more: object) -> tuple[str, dict
     command = ["sh", "-c", f"env > '{written}.new'; mv '{written}.new' '{written}'; sleep 100"]
     pod = str((await up.post("/api/v1/pods", {"command": command, **more}))["id"])
     await until(written.exists, "the environment is written")
+    return pod, _environment(written)
+
+
+def _environment(written: Path) -> dict[str, str]:
     lines = written.read_text().splitlines()
-    return pod, {name: value for name, equals, value in (line.partition("=") for line in lines) if equals}
+    return {name: value for name, equals, value in (line.partition("=") for line in lines) if equals}
 
 
 async def _who(up: InProcessUp, token: str) -> httpx.Response:
@@ -47,6 +53,40 @@ async def test_a_pod_finds_the_address_and_a_token_of_its_own(up: InProcessUp, t
     assert environ["JAY_MCP_URL"] == f"{up.server.url}/mcp"
     assert (who["role"], who["pod"]) == ("pod", pod)
     assert environ["SCRUBJAY_SET"].split() == ["JAY_MCP_TOKEN", "JAY_MCP_URL"]
+
+
+async def test_an_agent_that_calls_before_its_pod_is_reported_is_answered_once_it_is(
+    up: InProcessUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, reported = up.server.tower, asyncio.Event()
+    take_reports, until_known = server.take_reports, server.until_known
+    awaited: list[PodId] = []
+
+    async def take_late(peer: Peer, changes: Sequence[PodReport | PodId]) -> None:
+        await reported.wait()
+        await take_reports(peer, changes)
+
+    async def note(pod: PodId) -> None:
+        awaited.append(pod)
+        await until_known(pod)
+
+    async def whoami(token: str) -> object:
+        async with connected(up.server.url, token) as http:
+            answer = await Raw(http, MODERN_VERSION).ask("tools/call", name="whoami", arguments={})
+            return cast(Json, answer["structuredContent"]).get("name")
+
+    monkeypatch.setattr(tower, "_HEARD_WITHIN_S", DEADLINE_S)
+    monkeypatch.setattr(server, "take_reports", take_late)
+    monkeypatch.setattr(server, "until_known", note)
+    starting = asyncio.create_task(_run(up, tmp_path, name="early"))
+    written = tmp_path / "environment"
+    await until(written.exists, "the agent runs")
+    asking = asyncio.create_task(whoami(_environment(written)["JAY_MCP_TOKEN"]))
+    await until(lambda: asking.done() or len(awaited) == 2, "start and call wait for the report")
+    reported.set()
+
+    assert await asking == "early"
+    await starting
 
 
 async def test_the_token_is_not_on_the_tape_nor_in_the_pods_files(up: InProcessUp, tmp_path: Path) -> None:

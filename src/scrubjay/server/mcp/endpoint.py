@@ -161,6 +161,8 @@ class McpEndpoint:
             return
         request = await _Request.read(scope, receive)
         if request is not None:
+            if principal.pod is not None:  # an agent may call before its runner has reported its pod
+                await self._coordination.tower.until_known(principal.pod)
             await self._answer(protocol, principal, request, send)
 
     async def _answer(self, protocol: Protocol, principal: Principal, request: _Request, send: Send) -> None:
