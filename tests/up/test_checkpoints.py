@@ -139,14 +139,12 @@ async def test_without_a_command_a_fork_runs_the_same_again_in_the_same_folder(u
 
 
 async def test_an_exit_that_no_runner_saw_is_kept_when_one_is_there_again(tmp_path: Path) -> None:
-    repository = _make_repository(tmp_path / "project")
+    repository, go = _make_repository(tmp_path / "project"), tmp_path / "go"
+    command = f"until [ -e '{go}' ]; do sleep 0.05; done; echo done > work"  # at work all the time, never idle
     async with open_in_process_up(tmp_path / "home", pods_go_on=True) as up:
-        started = await up.post(
-            "/api/v1/pods", {"command": ["sh", "-c", "read x; echo done > work"], "repository": str(repository)}
-        )
+        started = await up.post("/api/v1/pods", {"command": ["sh", "-c", command], "repository": str(repository)})
         pod = Home(tmp_path / "home").find(str(started["id"]))
-    with pod.connect() as keeper:
-        keeper.ask({"do": "write", "author": "test"}, b"\r")
+    go.touch()
     await until(lambda: pod.has_ended, "it ends without a runner")
 
     async with open_in_process_up(tmp_path / "home") as up:
