@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
+from scrubjay.cli.machinery import OpenServer
 from scrubjay.pods.home import Home
 from tests.support.cli import Cli
+from tests.support.command_line import run_command
 from tests.support.conditions import DEADLINE_S, eventually
 from tests.support.elsewhere import Elsewhere
 from tests.support.terminal import Terminal
@@ -165,3 +168,24 @@ def test_a_pod_with_a_worktree_needs_no_server(cli: Cli, project: Path) -> None:
     said = cli("run", *options, "--", "sh", "-c", "git branch --show-current; echo $A")
 
     assert said.stdout.splitlines()[:2] == [b"scrubjay/w", b"b"]
+
+
+@pytest.mark.parametrize("command", ["up", "server"])
+def test_a_server_that_is_told_to_end_as_soon_as_it_answers_ends_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    early: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: early.append(number))  # would end this process
+
+    async def told_to_end(_: OpenServer) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        if early:
+            raise AssertionError("the command does not take the signal yet")
+
+    monkeypatch.setattr(OpenServer, "first_login", told_to_end)
+    try:
+        done = run_command(("--data", str(tmp_path / "data"), command, "--port", "0", "--json"), environ=os.environ)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert (done.returncode, early) == (0, []), done.stderr.decode()

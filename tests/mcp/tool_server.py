@@ -14,7 +14,7 @@ import httpx
 from pydantic import Field
 
 from scrubjay.cli import machinery
-from scrubjay.cli.machinery import OpenServer, copied_tapes, running_server
+from scrubjay.cli.machinery import OpenServer, copied_tapes, open_server
 from scrubjay.errors import PodNotRunning
 from scrubjay.fleet.access import Role
 from scrubjay.server.coordination.coordination import Coordination
@@ -119,5 +119,6 @@ async def open_tool_server(data: Path) -> AsyncGenerator[ToolServer]:
 
     make_catalog(data / machinery.CATALOG)
     with mock.patch.object(machinery, "McpEndpoint", make):
-        async with running_server(settings, copied_tapes(settings)) as server:
+        async with open_server(settings, copied_tapes(settings)) as server:
+            await server.serve()
             yield ToolServer(data, server, waiting, made[0])

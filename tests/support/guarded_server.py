@@ -22,7 +22,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from scrubjay.cli.machinery import CATALOG, SOCKET, copied_tapes, running_server
+from scrubjay.cli import machinery
+from scrubjay.cli.machinery import CATALOG, SOCKET, copied_tapes
 from scrubjay.clock import SystemClock
 from scrubjay.errors import NoSuchPod, ScopeMissing, ScrubjayError
 from scrubjay.fleet.access import Action, Principal, Role, Scope, may, scope_for
@@ -351,7 +352,8 @@ async def open_server(data: Path) -> AsyncGenerator[RealServer]:
     """Serve while inside, as ``scrubjay up`` does."""
     settings = Settings(data=data, port=0)
     make_catalog(data / CATALOG)
-    async with running_server(settings, copied_tapes(settings)) as server:
+    async with machinery.open_server(settings, copied_tapes(settings)) as server:
+        await server.serve()
         port = int(server.url.rpartition(":")[2])
         app = make_real_app(server.coordination, server.gate, McpEndpoint(server.coordination))
         yield RealServer(GuardedServer(server.gate, app, server.tower.database, port, data / SOCKET), app)

@@ -13,7 +13,6 @@ from scrubjay.cli.machinery import (
     linked_locally,
     open_server,
     running_runner,
-    running_server,
     shared_tapes,
 )
 from scrubjay.runner.runner import Runner
@@ -52,7 +51,7 @@ async def test_a_part_of_the_server_that_fails_ends_it(
     monkeypatch.setattr(failing, "run", _fail)
 
     with pytest.raises(PartFailed, match=f"the {part} has failed: it is lost"):
-        async with running_server(settings, shared_tapes(settings)):
+        async with open_server(settings, shared_tapes(settings)):
             await asyncio.Event().wait()  # until the part that fails ends it
 
 

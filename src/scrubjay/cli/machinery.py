@@ -74,14 +74,6 @@ class OpenServer:
 
 
 @asynccontextmanager
-async def running_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[OpenServer]:
-    """A server that answers requests while inside."""
-    async with open_server(settings, tapes) as server:
-        await server.serve()
-        yield server
-
-
-@asynccontextmanager
 async def open_server(settings: Settings, tapes: Tapes) -> AsyncGenerator[OpenServer]:
     """A server on its sockets while inside. On the way out everything is closed; pods go on."""
     home = Home(settings.data)
@@ -175,15 +167,18 @@ async def linked_locally(uplink: Uplink, server: OpenServer) -> AsyncGenerator[N
         await tower.farewell(peers[0], "the server was shut down")
 
 
-async def until_asked_to_stop() -> None:
-    """Return when somebody presses Ctrl-C, or the machine wants us to end."""
+def asked_to_stop() -> asyncio.Event:
+    """What is set when somebody presses Ctrl-C, or the machine wants us to end; from now on neither ends us at once.
+
+    To be called before anybody is answered: whoever sees us may ask us to stop.
+    """
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await stopping.wait()
+    return stopping
 
 
-async def first_of(*works: Coroutine[object, object, None]) -> None:
+async def first_of(*works: Coroutine[object, object, object]) -> None:
     """Do several things until one of them is done; what it raises is raised."""
     tasks = [asyncio.create_task(work) for work in works]
     try:

@@ -38,12 +38,13 @@ def join(context: Context, url: str) -> int:
     set_up_logging(context.settings)
 
     async def run() -> int:
-        from scrubjay.cli.machinery import first_of, running_runner, until_asked_to_stop
+        from scrubjay.cli.machinery import asked_to_stop, first_of, running_runner
         from scrubjay.runner.remote_link import stay_linked
 
+        stopping = asked_to_stop()
         async with running_runner(context.settings, os.environ) as uplink:
             say(f"scrubjay: this machine's pods are in the fleet of {url}; Ctrl-C ends the runner, not the pods")
-            await first_of(stay_linked(uplink, url, token), until_asked_to_stop())
+            await first_of(stay_linked(uplink, url, token), stopping.wait())
         return 0
 
     import uvloop

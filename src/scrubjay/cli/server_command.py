@@ -30,11 +30,13 @@ def command(context: Context, port: int | None, host: str | None, *, as_json: bo
 
     async def serve() -> int:
         from scrubjay.cli.garbage import look_seldom
-        from scrubjay.cli.machinery import copied_tapes, first_of, keep_sealing, running_server, until_asked_to_stop
+        from scrubjay.cli.machinery import asked_to_stop, copied_tapes, first_of, keep_sealing, open_server
 
         tapes = copied_tapes(settings)
         try:
-            async with running_server(settings, tapes) as server:
+            async with open_server(settings, tapes) as server:
+                stopping = asked_to_stop()
+                await server.serve()
                 link = await server.first_login()
                 look_seldom()
                 if as_json:
@@ -43,7 +45,7 @@ def command(context: Context, port: int | None, host: str | None, *, as_json: bo
                     what = "log in once with:" if link is not None else "there is no space for a login link"
                     say(f"scrubjay: serving at {server.url}; {what}")
                     click.echo(link if link is not None else server.url)
-                await first_of(keep_sealing(tapes), until_asked_to_stop())
+                await first_of(keep_sealing(tapes), stopping.wait())
         finally:
             await asyncio.to_thread(tapes.close)
         return 0

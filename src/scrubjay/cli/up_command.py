@@ -56,11 +56,11 @@ def _run(settings: Settings, *, as_json: bool, open_browser: bool) -> int:
 async def _serve(settings: Settings, *, as_json: bool, open_browser: bool) -> int:
     from scrubjay.cli.garbage import look_seldom
     from scrubjay.cli.machinery import (
+        asked_to_stop,
         linked_locally,
         open_server,
         running_runner,
         shared_tapes,
-        until_asked_to_stop,
     )
 
     async with (
@@ -68,11 +68,12 @@ async def _serve(settings: Settings, *, as_json: bool, open_browser: bool) -> in
         running_runner(settings, os.environ) as uplink,
         linked_locally(uplink, server),
     ):
+        stopping = asked_to_stop()
         await server.serve()  # not before: the first request must find this machine and its pods
         link = await server.first_login()
         look_seldom()
         _greet(server.url, link, as_json=as_json, open_browser=open_browser, new=True)
-        await until_asked_to_stop()
+        await stopping.wait()
     if not as_json:
         say("scrubjay: stopped; pods go on, and 'scrubjay up' finds them again")
     return 0
