@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.cli import Cli
+from tests.support.command_line import run_command
 from tests.support.conditions import DEADLINE_S
 from tests.support.conversing_agents import install_talker
 from tests.support.tiers import sized
@@ -116,9 +117,15 @@ def test_all_recordings_of_a_session_are_brought_from_a_server_elsewhere(talking
     old = _talk(talking, "eva")
     _stop(talking, old)
     new = talking.json("resume", "eva", "-d")
-    talking.wait_for(lambda: b"goes on after 1" in talking("logs", new["id"]).stdout)
     token = talking("token", "create", "--role", "operator").stdout.decode().split()[-1]
     talking.env |= {"SCRUBJAY_TOKEN": token, "XDG_CACHE_HOME": str(talking.work / "cache")}
+
+    def said_there() -> bytes:
+        # The server may not have heard of the new pod yet.
+        words = ("--server", served.url, "logs", str(new["id"]))
+        return run_command(words, environ=talking.env, cwd=talking.work).stdout
+
+    talking.wait_for(lambda: b"goes on after 1" in said_there())
 
     path = talking.work / "all.txt"
     talking("--server", served.url, "export", old["session"], "--from", "0s", "--output", str(path), "--format", "txt")
