@@ -175,7 +175,8 @@ def test_a_server_that_is_told_to_end_as_soon_as_it_answers_ends_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     early: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: early.append(number))  # would end this process
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGTERM, lambda number, _: early.append(number))  # would end this process
 
     async def told_to_end(_: OpenServer) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -186,6 +187,7 @@ def test_a_server_that_is_told_to_end_as_soon_as_it_answers_ends_in_order(
     try:
         done = run_command(("--data", str(tmp_path / "data"), command, "--port", "0", "--json"), environ=os.environ)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     assert (done.returncode, early) == (0, []), done.stderr.decode()
