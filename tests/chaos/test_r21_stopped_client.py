@@ -62,7 +62,7 @@ def _call(client: Remembering, tool: str, **arguments: object) -> Json:
 
 
 def _resume_elsewhere(client: Remembering) -> Json:
-    """What another connection is told that has got the session of a client that stands still."""
+    """Take the session of a stopped client for another connection; what ``resume_session`` answers."""
     eventually(lambda: client.describe()["resumable"], "its holder has lapsed")
 
     def resumed() -> Json | None:

@@ -168,9 +168,9 @@ async def linked_locally(uplink: Uplink, server: OpenServer) -> AsyncGenerator[N
 
 
 def asked_to_stop() -> asyncio.Event:
-    """What is set when somebody presses Ctrl-C, or the machine wants us to end; from now on neither ends us at once.
+    """Return an event that is set by Ctrl-C, SIGTERM or SIGHUP, which no longer end this process at once.
 
-    To be called before anybody is answered: whoever sees us may ask us to stop.
+    Call this before the server answers: a client may ask for the end as soon as it has an answer.
     """
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
